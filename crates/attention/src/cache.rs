@@ -12,7 +12,7 @@
 //! ```
 
 use polyhead_tensor::ops::attention::{
-    AttentionOutput, CacheShape, KeysValues, StepAttentionPattern, StepOptions, StepRows, self_step,
+    AttentionOutput, CacheShape, Columns, KeysValues, StepAttentionPattern, StepOptions, StepRows, self_step,
 };
 use polyhead_tensor::{Result, Tensor};
 
@@ -37,6 +37,14 @@ pub struct CacheLayer<'a> {
 }
 
 impl CacheLayer<'_> {
+    /// Caches the keys and values of whole sequences, rows × length × columns: as many tokens of each row as the rows have.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn fill(&mut self, key: Columns<'_>, value: Columns<'_>) -> Result<()> {
+        self.key_values.fill(self.rows, key, value)
+    }
+
     /// Appends the newest tokens' keys and values to the cache and attends from their queries to all tokens so far.
     ///
     /// `projected`: rows × (queries, keys and values side by side).
@@ -50,13 +58,14 @@ impl CacheLayer<'_> {
 }
 
 impl KvCache {
-    /// An empty cache of `n_layers` layers for `rows`; memory is allocated on demand.
+    /// A cache of `n_layers` layers for `rows`, whose tokens, if there are any, are to be filled in next; memory is allocated
+    /// on demand.
     pub fn new(shape: CacheShape, n_layers: usize, rows: StepRows) -> Self {
         let layers = (0..n_layers).map(|_| KeysValues::of_rows(shape, &rows)).collect();
         Self { layers, rows, pattern: None }
     }
 
-    /// Number of tokens so far.
+    /// Number of tokens of the longest row so far.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -102,13 +111,70 @@ impl KvCache {
         self.rows.advance();
     }
 
-    /// Replaces row i by row `rows[i]`; there may be fewer rows than before, or more up to the number of slots.
+    /// Begins a step on the CPU that appends a text to each row, by which every token is a row; returns the rows themselves, for
+    /// [`Self::end_texts`].
     ///
     /// # Panics
-    /// If a row does not exist or there are more rows than slots.
+    /// If there is not one text for each row, or the cache is on a GPU.
+    pub fn begin_texts(&mut self, texts: &[&[u32]], mask: &Mask) -> StepRows {
+        let tokens = self.rows.of_texts(texts);
+        let rows = std::mem::replace(&mut self.rows, tokens);
+        self.pattern = self.rows.attention_pattern(|len| mask.visible_from_last(len));
+        rows
+    }
+
+    /// Ends the step of [`Self::begin_texts`].
+    pub fn end_texts(&mut self, rows: StepRows, texts: &[&[u32]]) {
+        self.rows = rows;
+        self.rows.advance_by(texts);
+    }
+
+    /// A cache with a copy of the first `length` tokens of one row; `None` on a GPU.
+    ///
+    /// # Panics
+    /// If the row has fewer tokens.
+    pub fn prefix(&self, row: usize, length: usize) -> Option<Self> {
+        if !self.rows.is_on_cpu() {
+            return None;
+        }
+        assert!(
+            length <= self.rows.lengths()[row],
+            "{length} tokens of a row of {}",
+            self.rows.lengths()[row]
+        );
+        let rows = StepRows::new(1, 1).filled(&[length]);
+        let layers = self.layers.iter().map(|layer| {
+            let mut copy = KeysValues::new(layer.shape(), 1, length);
+            copy.copy_from(layer, (self.rows.slots()[row], 0), length);
+            copy
+        });
+        Some(Self { layers: layers.collect(), rows, pattern: None })
+    }
+
+    /// Replaces row i by row `rows[i]`; there may be fewer rows than before, or more, on a GPU up to the number of slots.
+    ///
+    /// # Panics
+    /// If a row does not exist, or on a GPU there are more rows than slots.
     pub fn reorder(&mut self, rows: &[usize]) {
+        if rows.len() > self.rows.n_slots() && self.rows.is_on_cpu() {
+            self.rows.reserve(rows.len());
+            self.layers.iter_mut().for_each(|layer| layer.reserve(rows.len()));
+        }
         for (from, to) in self.rows.reorder(rows) {
             self.layers.iter_mut().for_each(|layer| layer.copy(from, to, self.rows.len()));
+        }
+    }
+
+    /// Appends the rows of `other`, which may have other lengths: they follow the own rows. Rows that have a source cannot
+    /// be joined.
+    ///
+    /// # Panics
+    /// If the caches have different layers or devices.
+    pub fn join(&mut self, other: &Self) {
+        assert!(self.layers.len() == other.layers.len(), "caches of one model");
+        let joined = self.rows.join(&other.rows);
+        for (layer, other) in self.layers.iter_mut().zip(&other.layers) {
+            layer.join(other, &joined);
         }
     }
 }

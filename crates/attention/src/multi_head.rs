@@ -32,7 +32,7 @@ use polyhead_tensor::{Result, Var};
 
 use crate::builder::Builder;
 use crate::cache::CacheLayer;
-use crate::layers::Linear;
+use crate::layers::{Bias, Linear};
 use crate::mask::ResolvedMask;
 use crate::pass::Pass;
 use crate::position::{RelativePositions, Rotary};
@@ -74,7 +74,12 @@ impl HeadShape {
     /// matrix that projects to all three, as in fairseq and PyTorch: with larger values post-norm models fail to learn to
     /// attend to their source.
     fn projection(self, builder: &mut Builder<'_>, widths: &[usize]) -> Linear {
-        Linear::with_fan_out(builder, self.d_model, widths, self.widths().iter().sum())
+        Linear::with_fan_out(builder, self.d_model, widths, self.fan_out())
+    }
+
+    /// Rows of the matrix that projects to queries, keys and values.
+    fn fan_out(self) -> usize {
+        self.widths().iter().sum()
     }
 
     fn context_width(self) -> usize {
@@ -109,6 +114,23 @@ pub struct SelfAttentionOptions {
     pub positions: PositionEncoding,
     /// Dropout probability of the attention weights; default: 0.
     pub dropout: f32,
+    /// Biases of the projections; default: all have one.
+    pub biases: ProjectionBiases,
+}
+
+/// Biases of the projections of self-attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProjectionBiases {
+    /// Of queries, keys and values; default: present.
+    pub query_key_value: Bias,
+    /// Of the output; default: present.
+    pub output: Bias,
+}
+
+impl Default for ProjectionBiases {
+    fn default() -> Self {
+        Self { query_key_value: Bias::Present, output: Bias::Present }
+    }
 }
 
 /// Multi-head self-attention: a sequence attends to itself.
@@ -133,9 +155,16 @@ impl SelfAttention {
                 (None, Some(RelativePositions::new(&mut builder.at("relative"), max_distance, sizes)))
             }
         };
+        let ProjectionBiases { query_key_value, output } = options.biases;
+        let projection = &mut builder.at("query_key_value");
         Self {
-            query_key_value: shape.projection(&mut builder.at("query_key_value"), &shape.widths()),
-            output: Linear::new(&mut builder.at("output"), shape.context_width(), shape.d_model),
+            query_key_value: Linear::projection(
+                projection,
+                (shape.d_model, &shape.widths()),
+                shape.fan_out(),
+                query_key_value,
+            ),
+            output: Linear::with(&mut builder.at("output"), shape.context_width(), shape.d_model, output),
             shape,
             rotary,
             relative,
@@ -148,12 +177,40 @@ impl SelfAttention {
     /// # Errors
     /// If the shapes do not match.
     pub fn forward(&self, pass: &Pass<'_>, x: &Var, mask: &ResolvedMask, site: Site) -> Result<Var> {
+        self.whole(pass, x, mask, None, site)
+    }
+
+    /// Same as [`SelfAttention::forward`], and keys and values are kept in `cache`, as many as its rows have tokens.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn prefill(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        (mask, cache): (&ResolvedMask, &mut CacheLayer<'_>),
+        site: Site,
+    ) -> Result<Var> {
+        self.whole(pass, x, mask, Some(cache), site)
+    }
+
+    fn whole(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        mask: &ResolvedMask,
+        cache: Option<&mut CacheLayer<'_>>,
+        site: Site,
+    ) -> Result<Var> {
         let projected = self.query_key_value.forward(pass, x)?;
         let rotated = self.rotated(pass, &projected)?;
         let [query, key, value] = match &rotated {
             None => self.columns(&projected),
             Some([query, key]) => [query.into(), key.into(), self.columns(&projected)[2]],
         };
+        if let Some(cache) = cache {
+            cache.fill(key, value)?;
+        }
         let options = AttentionOptions {
             relative: self.relative.as_ref().map(|relative| relative.vars(pass)),
             ..mask.apply(self.shape.options(self.dropout))

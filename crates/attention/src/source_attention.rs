@@ -3,13 +3,16 @@
 //! weights = softmax(score(query, key)) over the keys of a sentence, context = Σ weights · values; keys and values are the
 //! encoder's states (Bahdanau, Cho & Bengio 2015; Luong, Pham & Manning 2015). What the score needs of the keys is
 //! computed once for all steps ([`Memory`]).
+//!
+//! With coverage (See, Liu & Manning 2017, equation 11) the additive score of a key also depends on the attention that the
+//! key has had so far: vᵀ·tanh(W·q + U·k + c·u), c being the sum of its weights in earlier steps.
 
-use polyhead_tensor::ops::elementwise::sigmoid;
-use polyhead_tensor::ops::linear::{Activation, LinearOptions};
+use polyhead_tensor::ops::elementwise::{add, sigmoid};
+use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
 use polyhead_tensor::ops::masked_softmax::{Locality, masked_softmax};
 use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
 use polyhead_tensor::ops::shape::concat;
-use polyhead_tensor::{Indices, Result, Tensor, Var};
+use polyhead_tensor::{Indices, Init, ParameterId, Result, Tensor, Var};
 
 use crate::builder::Builder;
 use crate::layers::Linear;
@@ -42,6 +45,8 @@ pub struct SourceAttention {
     local: Local,
     /// W and v of the predicted position.
     position: Option<[Linear; 2]>,
+    /// u, with coverage.
+    coverage: Option<ParameterId>,
     site: Site,
 }
 
@@ -71,7 +76,27 @@ impl SourceAttention {
                 Linear::without_bias(&mut builder.at("position.output"), d, &[1]),
             ]
         });
-        Ok(Self { score, local, position, site })
+        Ok(Self { score, local, position, coverage: None, site })
+    }
+
+    /// The same with coverage, for an additive score with a hidden layer of `d_hidden`: declares `coverage`.
+    #[must_use]
+    pub fn with_coverage(self, builder: &mut Builder<'_>, d_hidden: usize) -> Self {
+        // Small at first: the scores of a model without coverage.
+        let coverage = Some(builder.declare("coverage", &[d_hidden, 1], Init::Xavier { d_out: d_hidden }));
+        Self { coverage, ..self }
+    }
+
+    /// The memory of a step after those in which its keys had `covered` in sum: batch × k_len.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn covered(&self, pass: &Pass<'_>, memory: &Memory, covered: &Var) -> Result<Memory> {
+        let Some(coverage) = self.coverage else { return Ok(memory.clone()) };
+        let &[batch, k_len] = covered.shape() else { unreachable!("sums of weights have two axes") };
+        let column = covered.reshaped(&[batch, k_len, 1]);
+        let more = linear(pass.tape, &column, &pass.parameter(coverage), None, LinearOptions::default())?;
+        Ok(Memory { keys: add(pass.tape, &memory.keys, &more)?, ..memory.clone() })
     }
 
     /// Keys and values of encoder states, batch × k_len × d_key.

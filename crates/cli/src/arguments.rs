@@ -29,8 +29,8 @@ pub(crate) enum Command {
     Translate(commands::translate::Translate),
     /// Classify text with a trained classifier
     Classify(commands::classify::Classify),
-    /// Continue a prompt with a language model
-    Generate(commands::generate::Generate),
+    /// Continue prompts with a language model, or chat with it
+    Generate(Box<commands::generate::Generate>),
     /// Order points or numbers with a pointer network
     Point(commands::point::Point),
     /// Detect the language of text, or train a language identifier
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Embed(commands::embed::Embed),
     /// Translate a test set and score the result
     Evaluate(commands::evaluate::Evaluate),
+    /// Measure how well a language model predicts a text
+    Perplexity(commands::perplexity::PerplexityCommand),
     /// Score translations: BLEU, chrF, TER and more, equal to sacreBLEU
     Score(commands::score::Score),
     /// Write a training recipe for a corpus
@@ -79,9 +81,9 @@ pub(crate) enum Command {
     /// Add, list and remove the API keys of a server
     #[command(subcommand)]
     Keys(commands::keys::Keys),
-    /// Convert a Marian, fairseq or PyTorch model to Polyhead's layout
+    /// Convert a model of another program: Hugging Face, fairseq, PyTorch, llama.cpp
     Import(commands::import::Import),
-    /// Convert a model to the layout of Marian, fairseq or PyTorch
+    /// Convert a model to the layout of another program
     Export(commands::export::Export),
     /// Quantise a model's weights to int8
     Quantize(commands::quantize::Quantize),
@@ -104,7 +106,10 @@ pub(crate) enum Command {
 
 /// Commands by group, in the order in which `polyhead --help` lists them.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Use a model", &["translate", "classify", "generate", "point", "detect", "embed", "evaluate", "score"]),
+    (
+        "Use a model",
+        &["translate", "classify", "generate", "point", "detect", "embed", "evaluate", "perplexity", "score"],
+    ),
     ("Train", &["init", "train", "average", "verify-run", "plot"]),
     ("Data", &["data", "tokenizer"]),
     ("Words", &["ngram", "vectors"]),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use polyhead_models::ModelConfig;
-use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, SavedCheckpoint, save};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, SavedCheckpoint, save, single};
 use polyhead_tensor::Dtype;
 use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
@@ -129,7 +129,9 @@ impl Folders {
     /// An error if `from` is not a folder, or if `to` is `from`, a file, or would be replaced without `--overwrite`.
     pub(crate) fn check(&self) -> Result<()> {
         let Self { from, to, .. } = self;
-        check_folder(from)?;
+        if !single::is_single_file(from) {
+            check_folder(from)?;
+        }
         if let (Ok(a), Ok(b)) = (from.canonicalize(), to.canonicalize())
             && a == b
         {
@@ -192,8 +194,27 @@ fn stored(dtypes: &[Dtype]) -> Dtype {
     }
 }
 
+/// The tokeniser inside a file.
+fn embedded_tokenizer(from: &Path) -> Result<Vec<SidecarFile>> {
+    let missing = "copy tokenizer.json or tokenizer.model into the folder";
+    let Some(tokenizer) = single::tokenizer(from)? else {
+        note(&format!("note: there is no tokeniser in {}; {missing}", from.display()));
+        return Ok(Vec::new());
+    };
+    match tokenizer.to_json() {
+        Ok(text) => Ok(vec![SidecarFile { name: "tokenizer.json".into(), content: text.into_bytes() }]),
+        Err(kind) => {
+            note(&format!("note: a tokeniser of an unknown kind, {kind}; {missing}"));
+            Ok(Vec::new())
+        }
+    }
+}
+
 /// The sidecar files of a folder; generation settings inside the config get a file of their own.
 fn read_sidecars(from: &Path) -> Result<Vec<SidecarFile>> {
+    if single::is_single_file(from) {
+        return embedded_tokenizer(from);
+    }
     let mut found = Vec::new();
     for path in sidecar_files(from)? {
         let content = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;

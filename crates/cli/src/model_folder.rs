@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use polyhead_models::Model;
-use polyhead_models::checkpoint::{Checkpoint, check_weights, load, read_config};
+use polyhead_models::checkpoint::{Checkpoint, check_weights, load, read_config, single};
 use polyhead_tensor::Dtype;
 use polyhead_tensor::{Device, Parameters};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
@@ -20,8 +20,12 @@ pub(crate) const GENERATION: &str = "generation_config.json";
 /// Files beside config and weights that belong to a model; fairseq dictionaries and codes come on top.
 const SIDECAR_FILES: &[&str] = &[
     "README.md",
+    "added_tokens.json",
     "args.json",
+    "chat_template.jinja",
+    "chat_template.json",
     GENERATION,
+    "merges.txt",
     polyhead_models::checkpoint::shortlist::SHORTLIST,
     "source.json",
     "source.spm",
@@ -30,6 +34,7 @@ const SIDECAR_FILES: &[&str] = &[
     "target.spm",
     "target_vocab.json",
     "tokenizer.json",
+    "tokenizer.model",
     "tokenizer_config.json",
     "vocab.json",
 ];
@@ -61,7 +66,9 @@ const GENERATION_KEYS: &[&str] = &[
 
 /// Loads the model of a folder.
 pub(crate) fn load_model(folder: &Path) -> Result<Checkpoint> {
-    check_folder(folder)?;
+    if !single::is_single_file(folder) {
+        check_folder(folder)?;
+    }
     let start = Instant::now();
     let found = load(folder, None)?;
     report_loaded(folder, &Device::Cpu, "f32", start);
@@ -96,7 +103,7 @@ fn described(folder: &Path) -> Result<(String, bool)> {
 /// The model folder that `named` stands for: itself; of a run folder the finished model, otherwise the newest checkpoint;
 /// or the installed model of this name.
 pub(crate) fn resolve(named: &Path) -> Result<PathBuf> {
-    if is_model(named) {
+    if is_model(named) || single::is_single_file(named) {
         return Ok(named.to_owned());
     }
     if !named.exists() {

@@ -133,21 +133,28 @@ fn write_line(text: &str) {
 pub(crate) const STOPPING: &str = "finishing the step and saving; press Ctrl-C again to quit at once";
 
 /// The flag that a first interrupt sets instead of ending the program.
-static STOPPED: OnceLock<&'static AtomicBool> = OnceLock::new();
+static STOPPED: OnceLock<(&'static AtomicBool, Option<&'static str>)> = OnceLock::new();
 
 /// Makes the first interrupt set `stop`, for work that then ends by itself; a second one ends the program.
 pub(crate) fn stop_when_interrupted(stop: &'static AtomicBool) {
     // The first flag wins.
-    let _ = STOPPED.set(stop);
+    let _ = STOPPED.set((stop, Some(STOPPING)));
+}
+
+/// Makes an interrupt set `stop`, without a message; it ends the program where `stop` is true already.
+pub(crate) fn stop_answer_when_interrupted(stop: &'static AtomicBool) {
+    let _ = STOPPED.set((stop, None));
 }
 
 /// On SIGINT or SIGTERM, removes half-written files and exits with code 130.
 pub(crate) fn clean_up_when_interrupted() {
     let handler = ctrlc::set_handler(|| {
-        if STOPPED.get().is_some_and(|stop| !stop.swap(true, Ordering::Relaxed)) {
+        if let Some((stop, message)) = STOPPED.get()
+            && !stop.swap(true, Ordering::Relaxed)
+        {
             // The live view of a terminal shows it.
-            if !std::io::stderr().is_terminal() {
-                note(STOPPING);
+            if let (false, Some(message)) = (std::io::stderr().is_terminal(), message) {
+                note(message);
             }
             return;
         }

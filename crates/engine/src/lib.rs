@@ -1,18 +1,23 @@
 //! Tasks on a loaded model folder: text in, results out.
 //!
 //! 1. [`load`](load()) loads a folder onto a device; [`tokenizers`] finds its tokenisers.
-//! 2. [`classify`] is text classification, [`generate`] continues a prompt, [`point`] runs pointer networks and [`puzzle`]
+//! 2. [`classify`] is text classification, [`generate`] continues prompts, which [`chat`] makes of messages,
+//!    [`perplexity`] measures a text, [`point`] runs pointer networks and [`puzzle`]
 //!    makes data for them. A further task is a module beside these; translation, with its languages, sentences
 //!    and documents, is a crate of its own above this one.
 
+pub mod chat;
 pub mod classify;
 pub mod error;
 pub mod generate;
 pub mod load;
+pub mod perplexity;
 pub mod point;
 pub mod puzzle;
+pub mod settings;
 pub mod tokenizers;
 
+pub use chat::ChatTemplate;
 pub use classify::Classifier;
 pub use error::{Error, Result};
 pub use generate::Generator;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
-use polyhead_text::tokenizer::{Encoding, Tokenizer, sentencepiece::MarianVocabulary};
+use polyhead_text::tokenizer::{Encoding, Tokenizer, UnknownWords, sentencepiece::MarianVocabulary};
 use serde_json::{Map, Value};
 
 use crate::{Error, Result};
@@ -19,6 +19,8 @@ pub struct Tokenizers {
     source: Tokenizer,
     /// The target's own tokeniser; `None` if it is shared.
     target: Option<Tokenizer>,
+    /// True if words that the vocabulary lacks have ids of their own sentence.
+    copies: bool,
 }
 
 impl Tokenizers {
@@ -30,11 +32,15 @@ impl Tokenizers {
         let file = |name: &str| folder.join(name);
         let [source_json, target_json] = ["source.json", "target.json"].map(file);
         let found = if file("tokenizer.json").exists() {
-            Self { source: Tokenizer::load(file("tokenizer.json"))?, target: None }
+            Self { source: Tokenizer::load(file("tokenizer.json"))?, target: None, copies: false }
         } else if file("source.spm").exists() {
             Self::marian(folder)?
         } else if source_json.exists() && target_json.exists() {
-            Self { source: Tokenizer::load(source_json)?, target: Some(Tokenizer::load(target_json)?) }
+            Self {
+                source: Tokenizer::load(source_json)?,
+                target: Some(Tokenizer::load(target_json)?),
+                copies: false,
+            }
         } else {
             Self::fairseq(folder, vocab_sizes)?
         };
@@ -53,7 +59,7 @@ impl Tokenizers {
             }),
             _ => None,
         };
-        Ok(Self { source, target })
+        Ok(Self { source, target, copies: false })
     }
 
     fn fairseq(folder: &Path, vocab_sizes: [usize; 2]) -> Result<Self> {
@@ -73,7 +79,7 @@ impl Tokenizers {
             .map(|path| Ok((Tokenizer::load_fairseq(&codes, path)?, language(path))))
             .collect::<Result<Vec<_>>>()?;
         if tokenizers.len() == 1 {
-            return Ok(Self { source: tokenizers.remove(0).0, target: None });
+            return Ok(Self { source: tokenizers.remove(0).0, target: None, copies: false });
         }
         let settings = languages(folder)?;
         let fits = |(tokenizer, language): &(Tokenizer, Option<String>),
@@ -99,6 +105,7 @@ impl Tokenizers {
         Ok(Self {
             source: pick(&settings.from, vocab_sizes[0])?,
             target: Some(pick(&settings.to, vocab_sizes[1])?),
+            copies: false,
         })
     }
 
@@ -118,6 +125,24 @@ impl Tokenizers {
             }
         }
         Ok(())
+    }
+
+    /// The tokenisers of a model that copies, in which source words that the vocabulary of `vocab_size` ids lacks have ids of
+    /// their own sentence.
+    ///
+    /// # Errors
+    /// If the sides do not share a vocabulary of this size, or its tokens cannot be copied.
+    pub fn for_copying(self, folder: &Path, vocab_size: usize) -> Result<Self> {
+        if !self.are_shared() || self.source.vocab_size() != vocab_size {
+            let own = self.source.vocab_size();
+            let message = format!(
+                "a tokeniser of {own} entries for a model that copies with {vocab_size}, expected one for both sides and \
+                 as many"
+            );
+            return Err(Error::file(folder, message, "does the tokeniser belong to another model?"));
+        }
+        self.source.check_copying()?;
+        Ok(Self { copies: true, ..self })
     }
 
     /// The source tokeniser.
@@ -144,6 +169,9 @@ impl Tokenizers {
             tokenizer @ Tokenizer::HuggingFace(_) => tokenizer.encode_with_special(text)?,
             tokenizer => tokenizer.encode(text)?,
         };
+        if self.copies {
+            self.source.extend_source(text, &mut encoding)?;
+        }
         let is_ended =
             encoding.offsets.last().is_some_and(Range::is_empty) && encoding.ids.last() == Some(&end_id);
         if !is_ended {
@@ -160,6 +188,30 @@ impl Tokenizers {
     /// If the tokeniser fails.
     pub fn encode_target(&self, text: &str) -> Result<Encoding> {
         Ok(self.target().encode_target(text)?)
+    }
+
+    /// The tokens of the translation of a source with these words, without an end token.
+    ///
+    /// # Errors
+    /// If the tokeniser fails.
+    pub fn encode_target_of(&self, text: &str, words: &UnknownWords) -> Result<Encoding> {
+        let mut encoding = self.encode_target(text)?;
+        if self.copies {
+            self.target().extend_target(text, &mut encoding, words)?;
+        }
+        Ok(encoding)
+    }
+
+    /// The words of a source that the vocabulary lacks, if the model copies them.
+    ///
+    /// # Errors
+    /// If the tokeniser fails.
+    pub fn unknown_words(&self, source: &Encoding) -> Result<UnknownWords> {
+        if !self.copies {
+            return Ok(UnknownWords::default());
+        }
+        let pieces = source.pieces.iter().map(String::as_str);
+        Ok(self.source.unknown_words(source.ids.iter().copied().zip(pieces))?)
     }
 }
 

@@ -1,19 +1,24 @@
 //! The trait of a family's config, by which recipes, files and law tests treat all families alike.
 
 use polyhead_attention::score::ScoreKind;
+use polyhead_tensor::ops::linear::Activation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Result;
 use crate::averaging::AveragingEncoderConfig;
+use crate::copying::Copying;
 use crate::model::DataSpec;
 use crate::pointer::{Glimpse, PointSpec, PointerConfig};
 use crate::recurrent::{
     Cell, DecoderAttention, LocalAttention, RecurrentConfig, RecurrentEncoderConfig,
     RecurrentLanguageModelConfig, StatePooling,
 };
-use crate::transformer::config::{StackConfig, Tie};
-use crate::transformer::{Pooling, TransformerConfig, TransformerEncoderConfig, describe};
+use crate::transformer::config::{AttentionPattern, PositionConfig, StackConfig, Tie};
+use crate::transformer::language_model::Biases;
+use crate::transformer::{
+    Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig, describe,
+};
 use crate::window::{WindowEncoderConfig, WindowInput, WindowLanguageModelConfig};
 
 /// The config of a model family.
@@ -56,7 +61,7 @@ impl Family for TransformerConfig {
     const MODEL_TYPE: &'static str = "polyhead_transformer";
     const PRESETS: &'static [&'static str] = &["small", "tiny", "base", "big"];
     const DERIVED: &'static [&'static str] =
-        &["source_vocab_size", "target_vocab_size", "pad_id", "end_id", "start_id"];
+        &["source_vocab_size", "target_vocab_size", "pad_id", "end_id", "start_id", "unknown_id"];
     const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
     const STACKS: &'static [&'static str] = &["encoder", "decoder"];
     const TAGGED: &'static [&'static str] = &["position", "encoder_sight", "decoder_sight"];
@@ -70,11 +75,18 @@ impl Family for TransformerConfig {
         Self { d_model: 12, encoder, decoder, max_len: 64, ..Self::default() }
     }
 
+    fn more_examples() -> Vec<Self> {
+        let copy = Copying::PointerGenerator;
+        vec![Self { copy, coverage: 0.5, activation: Activation::Gelu, tie: Tie::None, ..Self::example() }]
+    }
+
     fn with_data(&self, data: &DataSpec) -> Self {
-        let &DataSpec { vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, .. } = data;
+        let &DataSpec {
+            vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, unknown_id, ..
+        } = data;
         // The decoder starts from padding, as in Marian's models, so that other programs can run the model.
         let start_id = pad_id;
-        Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, ..self.clone() }
+        Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, unknown_id, ..self.clone() }
     }
 
     fn check(&self) -> Result<()> {
@@ -88,9 +100,9 @@ impl Family for TransformerConfig {
 
 impl Family for RecurrentConfig {
     const MODEL_TYPE: &'static str = "polyhead_recurrent";
-    const PRESETS: &'static [&'static str] = &["small", "bahdanau", "luong"];
+    const PRESETS: &'static [&'static str] = &["small", "bahdanau", "luong", "pointer_generator"];
     const DERIVED: &'static [&'static str] =
-        &["source_vocab_size", "target_vocab_size", "pad_id", "end_id", "start_id"];
+        &["source_vocab_size", "target_vocab_size", "pad_id", "end_id", "start_id", "unknown_id"];
 
     fn named(name: &str) -> Option<Self> {
         Self::named(name)
@@ -105,6 +117,7 @@ impl Family for RecurrentConfig {
         let score = |score| Self { score, ..Self::example() };
         let local = |local| Self { local, window: 2, ..Self::example() };
         let (residual, input_feeding, bidirectional) = (true, true, false);
+        let (copy, coverage) = (Copying::PointerGenerator, 0.5);
         let tied = Self { d_embedding: 10, tie: Tie::TargetOutput, ..Self::example() };
         vec![
             Self { cell: Cell::Rnn, attention: None, n_layers: 1, ..Self::example() },
@@ -124,13 +137,19 @@ impl Family for RecurrentConfig {
             },
             local(LocalAttention::Monotonic),
             Self { input_feeding, ..local(LocalAttention::Predictive) },
+            Self { copy, ..Self::example() },
+            Self { copy, coverage, ..score(ScoreKind::Additive) },
+            Self { copy, coverage, input_feeding, n_layers: 1, ..score(ScoreKind::Additive) },
+            Self { copy, coverage, attention: Bahdanau, cell: Cell::Gru, ..score(ScoreKind::Additive) },
         ]
     }
 
     fn with_data(&self, data: &DataSpec) -> Self {
-        let &DataSpec { vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, .. } = data;
+        let &DataSpec {
+            vocab_sizes: [source_vocab_size, target_vocab_size], pad_id, end_id, unknown_id, ..
+        } = data;
         let start_id = pad_id;
-        Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, ..self.clone() }
+        Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, unknown_id, ..self.clone() }
     }
 
     fn check(&self) -> Result<()> {
@@ -246,6 +265,48 @@ impl Family for AveragingEncoderConfig {
             ("vocabulary", format!("{vocab_size} ids")),
             ("labels", labels.join(", ")),
         ]
+    }
+}
+
+impl Family for TransformerLanguageModelConfig {
+    const MODEL_TYPE: &'static str = "polyhead_transformer_language_model";
+    const PRESETS: &'static [&'static str] = &["small", "tiny", "gpt2", "llama"];
+    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "end_id", "start_id"];
+    const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff", "n_key_heads"];
+    const STACKS: &'static [&'static str] = &["decoder"];
+    const TAGGED: &'static [&'static str] = &["position", "attention"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::named(name)
+    }
+
+    fn example() -> Self {
+        Self { d_model: 12, decoder: StackConfig::new(2, 3, 10), max_len: 64, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        let decoder = StackConfig { n_key_heads: Some(2), ..StackConfig::new(3, 4, 10) };
+        let biases = Biases { query_key_value: true, ..Biases::NONE };
+        let llama = Self { d_model: 16, decoder, max_len: 64, ..Self::llama() };
+        vec![
+            Self { tie_output: false, attention: AttentionPattern::Window { distance: 2 }, ..llama.clone() },
+            Self { biases, ..llama },
+            Self { position: PositionConfig::Relative { max_distance: 3 }, ..Self::example() },
+        ]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let &DataSpec { vocab_sizes: [vocab_size, _], pad_id, end_id, .. } = data;
+        // Sequences are packed one after the other, so the end of one is the start of the next.
+        Self { vocab_size, pad_id, end_id, start_id: end_id, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        describe::language_model(self)
     }
 }
 

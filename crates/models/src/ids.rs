@@ -8,6 +8,8 @@ pub struct Ids {
     ids: Indices,
     lengths: Indices,
     length: usize,
+    /// The ids before those of words that the vocabulary lacks were replaced.
+    extended: Option<Indices>,
 }
 
 impl Ids {
@@ -36,7 +38,7 @@ impl Ids {
             ids.resize(ids.len() + length - row.len(), pad_id);
             lengths.push(row.len() as u32);
         }
-        Self { ids: ids.into(), lengths: lengths.into(), length }
+        Self { ids: ids.into(), lengths: lengths.into(), length, extended: None }
     }
 
     /// Copies the batch to `device`.
@@ -45,7 +47,40 @@ impl Ids {
     /// If the device fails.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         let [ids, lengths] = [&self.ids, &self.lengths].map(|indices| indices.to_device(device));
-        Ok(Self { ids: ids?, lengths: lengths?, length: self.length })
+        let extended = self.extended.as_ref().map(|extended| extended.to_device(device)).transpose()?;
+        Ok(Self { ids: ids?, lengths: lengths?, length: self.length, extended })
+    }
+
+    /// The batch with `unknown_id` for the words that a vocabulary of `vocab_size` ids lacks, whose own ids are those from
+    /// `vocab_size` on; [`Self::extended`] still has them. No change to a batch on a GPU, or one that was known before.
+    #[must_use]
+    pub fn known(&self, vocab_size: usize, unknown_id: u32) -> Self {
+        if self.extended.is_some() || !self.ids.is_on_host() {
+            return self.clone();
+        }
+        let known = |&id: &u32| if (id as usize) < vocab_size { id } else { unknown_id };
+        let ids: Indices = self.ids.host().iter().map(known).collect();
+        Self { ids, extended: Some(self.ids.clone()), ..self.clone() }
+    }
+
+    /// True if words that the vocabulary lacks have ids of their own ([`Self::known`]).
+    pub fn is_extended(&self) -> bool {
+        self.extended.is_some()
+    }
+
+    /// All ids, row by row, with the ids of words that the vocabulary lacks.
+    pub fn extended(&self) -> &Indices {
+        self.extended.as_ref().unwrap_or(&self.ids)
+    }
+
+    /// The same batch with other ids of words that the vocabulary lacks, which may be on a GPU.
+    ///
+    /// # Panics
+    /// If the sizes differ.
+    #[must_use]
+    pub fn with_extended(self, extended: Indices) -> Self {
+        assert!(extended.len() == self.ids.len(), "ids of a different size");
+        Self { extended: Some(extended), ..self }
     }
 
     /// A batch of the same sizes with other ids, which may be on a GPU.
@@ -58,7 +93,7 @@ impl Ids {
             ids.len() == self.ids.len() && lengths.len() == self.lengths.len(),
             "ids of a different size"
         );
-        Self { ids, lengths, length: self.length }
+        Self { ids, lengths, length: self.length, extended: None }
     }
 
     /// All ids, row by row.

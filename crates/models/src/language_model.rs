@@ -1,8 +1,10 @@
 //! The language-model view: models that predict the next token of a sequence, for generation, training and inspection.
 //! Their sites call the sequence `text`; their embedding table is `embedding`.
 //!
-//! Generation treats a prompt as the source of [`NextToken`]: `start` reads all of it except the last token (prefill), and the
-//! first step appends that one. So greedy decoding, sampling and beam search of [`crate::decode`] run unchanged.
+//! Generation treats a prompt as the source of [`NextToken`]: `start` reads all of it except the last token (prefill, in one
+//! pass), and the first step appends that one. So greedy decoding, sampling and beam search of [`crate::decode`] run unchanged.
+//! Prompts of one batch may have different lengths, and [`LanguageModelDecoding::join`] appends the rows of one state to another
+//! while both generate.
 
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Capture, Intervention, Pass, Sites};
@@ -17,17 +19,22 @@ use crate::model::ModelConfig;
 use crate::recurrent::RecurrentLanguageModel;
 use crate::recurrent::language_model::RecurrentTextState;
 use crate::sequence_to_sequence::SpecialIds;
+use crate::transformer::TransformerLanguageModel;
+use crate::transformer::decoder::DecoderState;
 use crate::window::WindowLanguageModel;
 use crate::window::language_model::WindowState;
 use crate::{Error, Result};
 
 /// A language model.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program holds few models and rarely moves them")]
 pub enum LanguageModel {
     /// A feed-forward network over a fixed window of tokens.
     Window(WindowLanguageModel),
     /// Recurrent layers.
     Recurrent(RecurrentLanguageModel),
+    /// A decoder-only Transformer.
+    Transformer(TransformerLanguageModel),
 }
 
 impl From<WindowLanguageModel> for LanguageModel {
@@ -39,6 +46,12 @@ impl From<WindowLanguageModel> for LanguageModel {
 impl From<RecurrentLanguageModel> for LanguageModel {
     fn from(model: RecurrentLanguageModel) -> Self {
         Self::Recurrent(model)
+    }
+}
+
+impl From<TransformerLanguageModel> for LanguageModel {
+    fn from(model: TransformerLanguageModel) -> Self {
+        Self::Transformer(model)
     }
 }
 
@@ -56,6 +69,7 @@ impl LanguageModel {
         match self {
             Self::Window(model) => model.config().into(),
             Self::Recurrent(model) => model.config().into(),
+            Self::Transformer(model) => model.config().into(),
         }
     }
 
@@ -64,6 +78,7 @@ impl LanguageModel {
         match self {
             Self::Window(model) => model.config().vocab_size,
             Self::Recurrent(model) => model.config().vocab_size,
+            Self::Transformer(model) => model.config().vocab_size,
         }
     }
 
@@ -78,6 +93,10 @@ impl LanguageModel {
                 let config = model.config();
                 SpecialIds { pad_id: config.pad_id, end_id: config.end_id, start_id: config.start_id }
             }
+            Self::Transformer(model) => {
+                let config = model.config();
+                SpecialIds { pad_id: config.pad_id, end_id: config.end_id, start_id: config.start_id }
+            }
         }
     }
 
@@ -85,6 +104,7 @@ impl LanguageModel {
     pub fn max_len(&self) -> Option<usize> {
         match self {
             Self::Window(_) | Self::Recurrent(_) => None,
+            Self::Transformer(model) => model.max_len(),
         }
     }
 
@@ -92,7 +112,7 @@ impl LanguageModel {
     pub fn context(&self) -> Option<usize> {
         match self {
             Self::Window(model) => Some(model.config().window),
-            Self::Recurrent(_) => None,
+            Self::Recurrent(_) | Self::Transformer(_) => None,
         }
     }
 
@@ -100,6 +120,7 @@ impl LanguageModel {
     pub fn sites(&self) -> Sites {
         match self {
             Self::Window(_) | Self::Recurrent(_) => Sites::default(),
+            Self::Transformer(model) => model.sites(),
         }
     }
 
@@ -110,7 +131,9 @@ impl LanguageModel {
     pub fn ids<'a>(&self, rows: impl Iterator<Item = Option<&'a [u32]>>, length: usize) -> Ids {
         match self {
             Self::Window(model) => model.ids(rows, length),
-            Self::Recurrent(_) => Ids::padded_to(rows, length, self.special_ids().pad_id),
+            Self::Recurrent(_) | Self::Transformer(_) => {
+                Ids::padded_to(rows, length, self.special_ids().pad_id)
+            }
         }
     }
 
@@ -119,6 +142,7 @@ impl LanguageModel {
         match self {
             Self::Window(model) => model.hidden(pass, ids),
             Self::Recurrent(model) => model.hidden(pass, ids),
+            Self::Transformer(model) => model.hidden(pass, ids),
         }
     }
 
@@ -127,6 +151,7 @@ impl LanguageModel {
         match self {
             Self::Window(model) => model.output(),
             Self::Recurrent(model) => model.output(),
+            Self::Transformer(model) => model.output(),
         }
     }
 
@@ -197,11 +222,14 @@ impl LanguageModel {
 
 /// The state of generation: the tokens, states or K/V cache that the next prediction depends on.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for a batch")]
 pub enum LanguageModelState {
     /// The last tokens of each row.
     Window(WindowState),
     /// The state of each layer.
     Recurrent(RecurrentTextState),
+    /// The K/V cache.
+    Transformer(DecoderState),
 }
 
 /// A language model with its parameters, ready to generate. Sources are prompts: the start token and text.
@@ -223,7 +251,29 @@ impl<'a> LanguageModelDecoding<'a> {
         Self { model, parameters, capture, intervention: None }
     }
 
-    fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
+    /// Appends the rows of `other` to those of `state`: from now on they are stepped together, with the same results as apart.
+    /// [`NextToken::reorder`] drops rows.
+    ///
+    /// # Errors
+    /// If the device fails.
+    ///
+    /// # Panics
+    /// If the states are not those of one model.
+    pub fn join(&self, state: &mut LanguageModelState, other: LanguageModelState) -> Result<()> {
+        match (state, other) {
+            (LanguageModelState::Window(state), LanguageModelState::Window(other)) => state.join(other),
+            (LanguageModelState::Transformer(state), LanguageModelState::Transformer(other)) => {
+                state.join(&other);
+            }
+            (LanguageModelState::Recurrent(state), LanguageModelState::Recurrent(other)) => {
+                state.join(other, &self.parameters.device())?;
+            }
+            _ => panic!("the states of one model"),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn with_pass<T>(&self, work: impl FnOnce(&Pass<'_>) -> Result<T>) -> Result<T> {
         let tape = Tape::inference();
         let intervention = self.intervention;
         work(&Pass { intervention, ..Pass::new(&tape, self.parameters, self.capture) })
@@ -234,7 +284,7 @@ impl NextToken for LanguageModelDecoding<'_> {
     type State = LanguageModelState;
 
     /// Reads every prompt except its last token.
-    fn start(&self, prompts: &[&[u32]], _n_rows: usize) -> Result<LanguageModelState> {
+    fn start(&self, prompts: &[&[u32]], n_rows: usize) -> Result<LanguageModelState> {
         let read = prompts
             .iter()
             .map(|prompt| prompt.split_last().map(|(_, before)| before))
@@ -242,12 +292,7 @@ impl NextToken for LanguageModelDecoding<'_> {
             .ok_or_else(|| Error::Request {
                 message: "an empty prompt, expected at least one token".into(),
             })?;
-        Ok(match self.model {
-            LanguageModel::Window(model) => LanguageModelState::Window(model.start(&read)),
-            LanguageModel::Recurrent(model) => {
-                LanguageModelState::Recurrent(self.with_pass(|pass| model.start(pass, &read))?)
-            }
-        })
+        self.read(&read, n_rows)
     }
 
     fn first_token(&self, prompt: &[u32], start_id: u32) -> u32 {
@@ -262,6 +307,9 @@ impl NextToken for LanguageModelDecoding<'_> {
             (LanguageModel::Recurrent(model), LanguageModelState::Recurrent(state)) => {
                 model.step(pass, state, tokens)
             }
+            (LanguageModel::Transformer(model), LanguageModelState::Transformer(state)) => {
+                model.step(pass, state, tokens)
+            }
             _ => unreachable!("a state is that of its own model"),
         })
     }
@@ -270,6 +318,7 @@ impl NextToken for LanguageModelDecoding<'_> {
         match state {
             LanguageModelState::Window(state) => state.reorder(rows),
             LanguageModelState::Recurrent(state) => state.reorder(rows),
+            LanguageModelState::Transformer(state) => state.reorder(rows),
         }
     }
 }

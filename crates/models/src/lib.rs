@@ -2,12 +2,14 @@
 //!
 //! 1. [`model`] is any model; [`sequence_to_sequence`], [`encoder`] and [`language_model`] are the views that other crates use.
 //! 2. [`transformer`] holds the families of *Attention Is All You Need*, [`window`] and [`averaging`] baselines without attention,
-//!    [`mod@pointer`] the pointer network.
+//!    [`mod@pointer`] the pointer network, [`recurrent`] the models before;
+//!    [`copying`] lets their decoders copy words of the source.
 //! 3. [`decode`] generates token by token; it uses a model only through [`decode::NextToken`].
 //! 4. [`checkpoint`] loads and saves models; [`parity`] compares a model with another implementation.
 
 pub mod averaging;
 pub mod checkpoint;
+pub mod copying;
 pub mod decode;
 pub mod encoder;
 pub mod error;
@@ -21,9 +23,11 @@ mod recipe;
 pub mod recurrent;
 pub mod sequence_to_sequence;
 pub mod shortlist;
+mod text_state;
 pub mod transformer;
 pub mod window;
 
+pub use copying::{CopyShare, Copying, TrainingLoss};
 pub use encoder::Encoder;
 pub use error::{Error, Result};
 pub use ids::Ids;

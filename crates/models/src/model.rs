@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::averaging::{AveragingEncoder, AveragingEncoderConfig};
 use crate::checkpoint::CheckpointLayout;
+use crate::copying::Copying;
 use crate::encoder::Encoder;
 use crate::family::Family;
 use crate::language_model::LanguageModel;
@@ -33,7 +34,10 @@ use crate::recurrent::{
 };
 use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
 use crate::transformer::config::Tie;
-use crate::transformer::{TransformerConfig, TransformerEncoder, TransformerEncoderConfig, Translator};
+use crate::transformer::{
+    TransformerConfig, TransformerEncoder, TransformerEncoderConfig, TransformerLanguageModel,
+    TransformerLanguageModelConfig, Translator,
+};
 use crate::window::{WindowEncoder, WindowEncoderConfig, WindowLanguageModel, WindowLanguageModelConfig};
 use crate::{Error, Result};
 
@@ -70,6 +74,9 @@ pub enum ModelConfig {
     /// A deep averaging network.
     #[serde(rename = "polyhead_averaging_encoder")]
     AveragingEncoder(AveragingEncoderConfig),
+    /// A decoder-only Transformer.
+    #[serde(rename = "polyhead_transformer_language_model")]
+    TransformerLanguageModel(TransformerLanguageModelConfig),
     /// A fixed-window language model.
     #[serde(rename = "polyhead_window_language_model")]
     WindowLanguageModel(WindowLanguageModelConfig),
@@ -106,6 +113,8 @@ pub struct DataSpec {
     pub pad_id: u32,
     /// Id that ends a sequence.
     pub end_id: u32,
+    /// Id of words that the vocabulary lacks; only models that copy need it.
+    pub unknown_id: u32,
     /// The names of the classes; empty for sequence-to-sequence models.
     pub labels: Vec<String>,
     /// The points of a pointer network.
@@ -121,6 +130,7 @@ macro_rules! of_family {
             ModelConfig::TransformerEncoder($own) => $body,
             ModelConfig::WindowEncoder($own) => $body,
             ModelConfig::AveragingEncoder($own) => $body,
+            ModelConfig::TransformerLanguageModel($own) => $body,
             ModelConfig::WindowLanguageModel($own) => $body,
             ModelConfig::RecurrentEncoder($own) => $body,
             ModelConfig::RecurrentLanguageModel($own) => $body,
@@ -139,13 +149,14 @@ impl ModelConfig {
     }
 
     /// The default config of every family, the default family first.
-    fn families() -> [Self; 9] {
+    fn families() -> [Self; 10] {
         [
             Self::Transformer(TransformerConfig::default()),
             Self::Recurrent(RecurrentConfig::default()),
             Self::TransformerEncoder(TransformerEncoderConfig::default()),
             Self::WindowEncoder(WindowEncoderConfig::default()),
             Self::AveragingEncoder(AveragingEncoderConfig::default()),
+            Self::TransformerLanguageModel(TransformerLanguageModelConfig::default()),
             Self::WindowLanguageModel(WindowLanguageModelConfig::default()),
             Self::RecurrentEncoder(RecurrentEncoderConfig::default()),
             Self::RecurrentLanguageModel(RecurrentLanguageModelConfig::default()),
@@ -167,7 +178,7 @@ impl ModelConfig {
     }
 
     /// All values of `model_type` in Polyhead's own files.
-    pub(crate) fn model_types() -> [&'static str; 9] {
+    pub(crate) fn model_types() -> [&'static str; 10] {
         Self::families().map(|family| family.model_type())
     }
 
@@ -259,7 +270,9 @@ impl ModelConfig {
             | Self::WindowEncoder(_)
             | Self::AveragingEncoder(_)
             | Self::RecurrentEncoder(_) => View::Encoder,
-            Self::WindowLanguageModel(_) | Self::RecurrentLanguageModel(_) => View::LanguageModel,
+            Self::TransformerLanguageModel(_)
+            | Self::WindowLanguageModel(_)
+            | Self::RecurrentLanguageModel(_) => View::LanguageModel,
             Self::Pointer(_) => View::Pointer,
         }
     }
@@ -287,6 +300,7 @@ impl ModelConfig {
             Self::TransformerEncoder(own) => [own.vocab_size; 2],
             Self::WindowEncoder(own) => [own.vocab_size; 2],
             Self::AveragingEncoder(own) => [own.vocab_size; 2],
+            Self::TransformerLanguageModel(own) => [own.vocab_size; 2],
             Self::WindowLanguageModel(own) => [own.vocab_size; 2],
             Self::RecurrentEncoder(own) => [own.vocab_size; 2],
             Self::RecurrentLanguageModel(own) => [own.vocab_size; 2],
@@ -302,6 +316,7 @@ impl ModelConfig {
             Self::TransformerEncoder(own) => own.labels.len(),
             Self::WindowEncoder(own) => own.labels.len(),
             Self::AveragingEncoder(own) => own.labels.len(),
+            Self::TransformerLanguageModel(own) => own.vocab_size,
             Self::WindowLanguageModel(own) => own.vocab_size,
             Self::RecurrentEncoder(own) => own.labels.len(),
             Self::RecurrentLanguageModel(own) => own.vocab_size,
@@ -314,6 +329,12 @@ impl ModelConfig {
         match self {
             &Self::Transformer(TransformerConfig { pad_id, end_id, start_id, .. })
             | &Self::Recurrent(RecurrentConfig { pad_id, end_id, start_id, .. })
+            | &Self::TransformerLanguageModel(TransformerLanguageModelConfig {
+                pad_id,
+                end_id,
+                start_id,
+                ..
+            })
             | &Self::WindowLanguageModel(WindowLanguageModelConfig { pad_id, end_id, start_id, .. })
             | &Self::RecurrentLanguageModel(RecurrentLanguageModelConfig {
                 pad_id, end_id, start_id, ..
@@ -335,11 +356,21 @@ impl ModelConfig {
         }
     }
 
+    /// True if the decoder copies source words.
+    pub fn copies(&self) -> bool {
+        match self {
+            Self::Transformer(own) => own.copy != Copying::None,
+            Self::Recurrent(own) => own.copy != Copying::None,
+            _ => false,
+        }
+    }
+
     /// Elements of the K/V cache per target token and per source token during decoding.
     pub fn cache_elements(&self) -> [usize; 2] {
         match self {
             Self::Transformer(own) => own.cache_elements(),
             Self::Recurrent(own) => own.cache_elements(),
+            Self::TransformerLanguageModel(own) => [own.cache_elements(), 0],
             _ => [0; 2],
         }
     }
@@ -359,6 +390,7 @@ impl ModelConfig {
             Self::TransformerEncoder(own) => rows * source * own.activation_elements(),
             Self::WindowEncoder(own) => rows * 2 * own.activation_elements(),
             Self::AveragingEncoder(own) => rows * own.activation_elements(source),
+            Self::TransformerLanguageModel(own) => rows * source * own.activation_elements(),
             Self::WindowLanguageModel(own) => rows * source * 2 * own.activation_elements(),
             Self::RecurrentEncoder(own) => rows * source * own.activation_elements(),
             Self::RecurrentLanguageModel(own) => rows * source * own.activation_elements(),
@@ -408,6 +440,7 @@ family!(RecurrentConfig, Recurrent);
 family!(TransformerEncoderConfig, TransformerEncoder);
 family!(WindowEncoderConfig, WindowEncoder);
 family!(AveragingEncoderConfig, AveragingEncoder);
+family!(TransformerLanguageModelConfig, TransformerLanguageModel);
 family!(WindowLanguageModelConfig, WindowLanguageModel);
 family!(RecurrentEncoderConfig, RecurrentEncoder);
 family!(RecurrentLanguageModelConfig, RecurrentLanguageModel);
@@ -438,6 +471,9 @@ impl Model {
             ModelConfig::WindowEncoder(own) => Self::Encoder(WindowEncoder::new(own, parameters)?.into()),
             ModelConfig::AveragingEncoder(own) => {
                 Self::Encoder(AveragingEncoder::new(own, parameters)?.into())
+            }
+            ModelConfig::TransformerLanguageModel(own) => {
+                Self::LanguageModel(TransformerLanguageModel::new(own, parameters)?.into())
             }
             ModelConfig::WindowLanguageModel(own) => {
                 Self::LanguageModel(WindowLanguageModel::new(own, parameters)?.into())

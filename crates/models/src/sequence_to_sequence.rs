@@ -10,12 +10,13 @@ use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::{Indices, ParameterId, Parameters, Tape, Tensor, Var};
 
+use crate::copying::{CopyShare, Copying, Losses, TrainingLoss};
 use crate::decode::NextToken;
 use crate::ids::Ids;
 use crate::model::ModelConfig;
 use crate::recurrent::{RecurrentState, RecurrentTranslator};
 use crate::transformer::Translator;
-use crate::transformer::decoder::{DecoderState, Replay};
+use crate::transformer::translator::TranslatorState;
 use crate::{Error, Result};
 
 /// A sequence-to-sequence model.
@@ -130,7 +131,32 @@ impl SequenceToSequence {
         Some(Site { kind, layer: n_layers.saturating_sub(1) })
     }
 
-    /// Logits of the token after each target token: rows × target length × vocab_size.
+    /// Sequences as a batch; words that the vocabulary of a model that copies lacks have ids from its size on.
+    pub fn ids(&self, rows: &[&[u32]]) -> Ids {
+        let ids = Ids::padded(rows, self.special_ids().pad_id);
+        match self.unknown_id() {
+            Some(unknown_id) => ids.known(self.vocab_sizes()[1], unknown_id),
+            None => ids,
+        }
+    }
+
+    /// True if the decoder copies source words, also those that the vocabulary lacks ([`crate::copying`]).
+    pub fn copies(&self) -> bool {
+        self.unknown_id().is_some()
+    }
+
+    /// The id of words that the vocabulary lacks, if the model copies.
+    fn unknown_id(&self) -> Option<u32> {
+        let (copy, unknown_id) = match self {
+            Self::Transformer(model) => (model.config().copy, model.config().unknown_id),
+            Self::Recurrent(model) => (model.config().copy, model.config().unknown_id),
+        };
+        (copy != Copying::None).then_some(unknown_id)
+    }
+
+    /// Logits of the token after each target token: rows × target length × vocab_size. Of a model that copies ln P over the
+    /// vocabulary and the words that only the source has, without gradients: rows × target length × (vocab_size + source
+    /// length).
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
@@ -153,10 +179,70 @@ impl SequenceToSequence {
         expected: &Indices,
         options: CrossEntropyOptions,
     ) -> Result<Var> {
+        Ok(self.losses(pass, source, target, expected, options)?.cross_entropy)
+    }
+
+    /// What training minimises, and the cross-entropy in it: they differ by the coverage loss of a model that copies.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary or the lengths differ.
+    pub fn training_loss(
+        &self,
+        pass: &Pass<'_>,
+        source: &Ids,
+        target: &Ids,
+        expected: &Indices,
+        options: CrossEntropyOptions,
+    ) -> Result<TrainingLoss> {
+        self.losses(pass, source, target, expected, options)?.total(pass.tape)
+    }
+
+    fn losses(
+        &self,
+        pass: &Pass<'_>,
+        source: &Ids,
+        target: &Ids,
+        expected: &Indices,
+        options: CrossEntropyOptions,
+    ) -> Result<Losses> {
         match self {
-            Self::Transformer(model) => model.loss(pass, source, target, expected, options),
-            Self::Recurrent(model) => model.loss(pass, source, target, expected, options),
+            Self::Transformer(model) => model.losses(pass, source, target, expected, options),
+            Self::Recurrent(model) => model.losses(pass, source, target, expected, options),
         }
+    }
+
+    /// For each token of `target`, which the model wrote of `source`, how far it was copied; none for a model that only
+    /// generates. Both have the ids that decoding reads and writes.
+    ///
+    /// # Errors
+    /// If an id is neither in the vocabulary nor in the source.
+    pub fn copy_shares(
+        &self,
+        parameters: &Parameters,
+        [source, target]: [&[u32]; 2],
+        start_id: u32,
+    ) -> Result<Option<Vec<CopyShare>>> {
+        if !self.copies() || target.is_empty() {
+            return Ok(None);
+        }
+        let (tape, capture) = (Tape::inference(), Capture::off());
+        let pass = Pass::new(&tape, parameters, &capture);
+        let given: Vec<u32> =
+            [start_id].into_iter().chain(target.iter().copied()).take(target.len()).collect();
+        let device = parameters.device();
+        let [read, given] = [source, &given].map(|row| self.ids(&[row]).to_device(&device));
+        let (read, given) = (read?, given?);
+        let (logits, copied) = match self {
+            Self::Transformer(model) => model.copied(&pass, &read, &given)?,
+            Self::Recurrent(model) => model.copied(&pass, &read, &given)?,
+        };
+        let log_probabilities = copied.extended(&logits, &read)?;
+        let width = log_probabilities.value().len() / target.len();
+        if let Some(id) = target.iter().find(|id| **id as usize >= width) {
+            let message = format!("the token {id} is neither in the vocabulary nor in the source");
+            return Err(Error::Request { message });
+        }
+        copied.shares(source, target, log_probabilities.value()).map(Some)
     }
 
     /// The R-Drop loss of two passes with different dropout: `source` and `target` hold all sentences for the first pass,
@@ -191,7 +277,7 @@ impl SequenceToSequence {
 #[derive(Debug)]
 pub enum DecodingState {
     /// The state of the encoder-decoder Transformer.
-    Transformer(DecoderState),
+    Transformer(TranslatorState),
     /// The state of a recurrent decoder.
     Recurrent(RecurrentState),
 }
@@ -200,7 +286,7 @@ impl DecodingState {
     /// The source sentence of each row.
     pub fn sentences(&self) -> &[usize] {
         match self {
-            Self::Transformer(state) => state.sentences(),
+            Self::Transformer(state) => state.decoder.sentences(),
             Self::Recurrent(state) => state.sentences(),
         }
     }
@@ -252,18 +338,14 @@ impl<'a> Decoding<'a> {
     fn next(&self, state: &mut DecodingState, tokens: &[u32], output: StepOutput) -> Result<Tensor> {
         self.with_pass(|pass| match (self.model, state) {
             (SequenceToSequence::Transformer(model), DecodingState::Transformer(state)) => match output {
-                StepOutput::Logits => {
-                    model.step(pass, (state, tokens), Replay::Allowed, |x| model.step_logits(pass, x))
-                }
-                StepOutput::Hidden => {
-                    model.step(pass, (state, tokens), Replay::Never, |x| Ok::<_, Error>(x.value().clone()))
-                }
+                StepOutput::Logits => model.step(pass, state, tokens),
+                StepOutput::Hidden => model.step_hidden(pass, state, tokens),
             },
             (SequenceToSequence::Recurrent(model), DecodingState::Recurrent(state)) => {
-                let x = model.step(pass, state, tokens)?;
+                let found = model.step(pass, state, tokens)?;
                 match output {
-                    StepOutput::Logits => model.step_logits(pass, &x),
-                    StepOutput::Hidden => Ok(x.value().clone()),
+                    StepOutput::Logits => model.step_logits(pass, &found, state),
+                    StepOutput::Hidden => Ok(found.x.value().clone()),
                 }
             }
             _ => unreachable!("a state belongs to the model that started it"),
@@ -304,7 +386,7 @@ impl NextToken for Decoding<'_> {
 
     fn reorder(&self, state: &mut DecodingState, rows: &[usize]) {
         match state {
-            DecodingState::Transformer(state) => state.reorder(rows),
+            DecodingState::Transformer(state) => state.decoder.reorder(rows),
             DecodingState::Recurrent(state) => state.reorder(rows),
         }
     }

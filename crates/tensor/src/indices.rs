@@ -35,6 +35,11 @@ impl Indices {
         &self.host[..self.len]
     }
 
+    /// True if the entries can be read here; false if they are on a GPU.
+    pub fn is_on_host(&self) -> bool {
+        self.host.len() >= self.len
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.len

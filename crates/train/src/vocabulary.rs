@@ -27,6 +27,8 @@ pub struct Vocabulary {
     target: Option<Tokenizer>,
     pad_id: u32,
     end_id: u32,
+    /// True if words that the vocabulary lacks have ids of their own sentence.
+    copies: bool,
 }
 
 impl Vocabulary {
@@ -96,7 +98,7 @@ impl Vocabulary {
             }
         };
         let (pad_id, end_id) = (id("<pad>")?, id("</s>")?);
-        Ok(Self { source, target, pad_id, end_id })
+        Ok(Self { source, target, pad_id, end_id, copies: false })
     }
 
     /// Saves the tokenisers to a model folder.
@@ -123,6 +125,39 @@ impl Vocabulary {
     /// True if both languages share one tokeniser.
     pub fn is_shared(&self) -> bool {
         self.target.is_none()
+    }
+
+    /// The same vocabulary for a model that copies: words that it lacks have ids of their own sentence.
+    ///
+    /// # Errors
+    /// If the sides do not share it, or its tokens cannot be copied.
+    pub fn for_copying(&self) -> Result<Self> {
+        if !self.is_shared() {
+            return Err(Error::config(
+                "model.copy",
+                "copying with a vocabulary for each side, expected one: a copied word needs the same id on both sides",
+                "set tokenizer.sides = \"shared\"",
+            ));
+        }
+        self.source.check_copying()?;
+        if self.unknown_id().is_none() {
+            return Err(Error::config(
+                "model.copy",
+                "copying with a tokeniser without <unk>, expected a token for words that it lacks",
+                "train one: leave tokenizer.file out",
+            ));
+        }
+        Ok(Self { copies: true, ..self.clone() })
+    }
+
+    /// Size of the vocabulary and the id of words that it lacks, if these have ids of their own sentence.
+    pub fn known_ids(&self) -> Option<(usize, u32)> {
+        self.copies.then(|| (self.source.vocab_size(), self.unknown_id().unwrap_or_default()))
+    }
+
+    /// Id of words that the vocabulary lacks.
+    pub fn unknown_id(&self) -> Option<u32> {
+        self.source.unknown_id()
     }
 
     /// Ids of padding and of the end token.
@@ -156,6 +191,13 @@ impl Vocabulary {
 
     /// Ids of a source, after its tag, and of a target, without end tokens.
     pub(crate) fn encode(&self, [source, target]: [&str; 2], tag: Option<u32>) -> Result<[Vec<u32>; 2]> {
+        if self.copies {
+            let mut read = self.source.encode(source)?;
+            let words = self.source.extend_source(source, &mut read)?;
+            let mut written = self.source.encode(target)?;
+            self.source.extend_target(target, &mut written, &words)?;
+            return Ok([tagged(tag, read.ids), written.ids]);
+        }
         let source = self.source.encode(source)?.ids;
         Ok([tagged(tag, source), self.target().encode_target(target)?.ids])
     }

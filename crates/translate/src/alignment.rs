@@ -27,7 +27,6 @@ use std::ops::Range;
 
 use polyhead_attention::Filter;
 use polyhead_attention::{Capture, Pass};
-use polyhead_models::Ids;
 use polyhead_tensor::Tape;
 
 use crate::mask::{MaskedSentence, RestoredSentence};
@@ -242,7 +241,7 @@ impl TokenPair<'_> {
         let Engine { model, parameters, tokenizers, .. } = self.engine;
         let ids = model.special_ids();
         let source = tokenizers.encode_source(self.source, ids.end_id)?;
-        let target = tokenizers.encode_target(self.target)?;
+        let target = tokenizers.encode_target_of(self.target, &tokenizers.unknown_words(&source)?)?;
         let source_ids: Vec<u32> = self.tag.into_iter().chain(source.ids).collect();
         let tag_span = self.tag.map(|_| 0..0);
         // The decoder reads the start token and all but the last; position i then writes token i.
@@ -258,7 +257,7 @@ impl TokenPair<'_> {
         let captured = self.engine.in_turn(|| {
             let (tape, capture) = (Tape::inference(), Capture::on(filter));
             let pass = Pass::new(&tape, parameters, &capture);
-            let padded = |row: &[u32]| Ids::padded(&[row], ids.pad_id).to_device(&parameters.device());
+            let padded = |row: &[u32]| model.ids(&[row]).to_device(&parameters.device());
             model.forward(&pass, &padded(&source_ids)?, &padded(&target_ids)?)?;
             Ok::<_, polyhead_models::Error>(capture.take().weights)
         })?;

@@ -25,6 +25,7 @@
 //! ```
 
 pub mod alignment;
+mod copies;
 mod document;
 mod engine;
 pub mod formats;
@@ -44,6 +45,7 @@ pub mod shortlist;
 mod translation;
 pub mod words;
 
+pub use copies::CopiedWord;
 pub use document::DocumentTranslation;
 pub use engine::{Engine, LoadOptions};
 pub use mask::PLACEHOLDERS;

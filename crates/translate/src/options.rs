@@ -44,6 +44,8 @@ pub enum Evidence {
     Alignment,
     /// The segments of the text: what the model read and wrote of each.
     Segments,
+    /// The words that the model copied from the source.
+    Copies,
 }
 
 /// Sampling of tokens instead of searching for the best.

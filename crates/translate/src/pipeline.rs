@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 
 use crate::mask::Case;
-use crate::options::{Mode, TranslateOptions};
+use crate::options::{Evidence, Mode, TranslateOptions};
 use crate::prepare::SentenceContext;
 use crate::route::{Hop, RoutePlan, Router};
 use crate::search::{DecoderInput, ForcedTokens, Search};
@@ -109,7 +109,7 @@ impl Pipeline<'_> {
                 continue;
             }
             self.add_unknown(sentence.text, &encoding, &mut text.unknown);
-            text.segments.push(Segment::new(sentence, masked, self.decoder_input(encoding.ids, hop)));
+            text.segments.push(Segment::new(sentence, masked, self.decoder_input(encoding, hop)?));
         }
         let inputs = text.segments.iter_mut().filter_map(|segment| segment.input.as_mut());
         let mut inputs: Vec<&mut DecoderInput> = inputs.collect();
@@ -162,6 +162,9 @@ impl<'a> Pipeline<'a> {
         options: &'a TranslateOptions,
         is_wanted: &'a (dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
+        if options.evidence == Evidence::Copies {
+            engine.check_copies()?;
+        }
         let search = Search::new(engine.generation(), options, engine.model.max_len())?;
         let forced = ForcedTokens::new(engine, options, &search)?;
         // Translations may be twice as long as their sources.

@@ -201,7 +201,7 @@ impl Pipeline<'_> {
         for sentence in sentences {
             let encoding = self.encode(sentence.text, None)?;
             self.add_unknown(sentence.text, &encoding, &mut whole.unknown);
-            let input = self.decoder_input(encoding.ids, hop);
+            let input = self.decoder_input(encoding, hop)?;
             let (length, max_len) = (input.source.len(), self.engine.model.max_len());
             if length > max_len {
                 let message =
@@ -226,15 +226,17 @@ impl Pipeline<'_> {
             return Ok(self.copied(sentence, preserved, context));
         }
         let masked = self.mask(sentence.text, preserved, context);
-        let mut input = self.decoder_input(self.encode(sentence.text, masked.as_ref())?.ids, context.hop);
+        let mut input = self.decoder_input(self.encode(sentence.text, masked.as_ref())?, context.hop)?;
         input.forced = std::mem::take(forced);
         Ok(Segment::new(sentence, masked, input))
     }
 
     /// The ids of a sentence after the tag of its hop, with the forced tokens of the options.
-    pub(crate) fn decoder_input(&self, mut source: Vec<u32>, hop: &Hop) -> DecoderInput {
+    pub(crate) fn decoder_input(&self, encoding: Encoding, hop: &Hop) -> Result<DecoderInput> {
+        let words = self.engine.tokenizers.unknown_words(&encoding)?;
+        let mut source = encoding.ids;
         source.splice(0..0, hop.tag);
-        DecoderInput { source, forced: self.forced.clone() }
+        Ok(DecoderInput { source, words, forced: self.forced.clone() })
     }
 
     /// Adds the pieces of `text` that the vocabulary lacks to `pieces`.

@@ -107,14 +107,14 @@ impl Pipeline<'_> {
             Tags::Read if segment.is_waiting() => {
                 let Some(stripped) = masked.without_tags(segment.sentence.text) else { return Ok(segment) };
                 let end_id = self.engine.model.special_ids().end_id;
-                let ids = self.engine.tokenizers.encode_source(&stripped.text, end_id)?.ids;
+                let encoding = self.engine.tokenizers.encode_source(&stripped.text, end_id)?;
                 let forced = segment.forced();
-                segment.input = Some(DecoderInput { forced, ..self.decoder_input(ids, hop) });
+                segment.input = Some(DecoderInput { forced, ..self.decoder_input(encoding, hop)? });
                 segment.tags = Tags::Aside(stripped);
             }
             Tags::Aside(stripped) => {
                 let Some(best) = segment.hypotheses.first() else { return Ok(segment) };
-                let written = self.engine.decode(&best.ids)?;
+                let written = segment.decode(self.engine, &best.ids)?;
                 let alignment = align_words(self.engine, hop.tag, [&stripped.text, &written])?;
                 let placed = stripped.placed(&written, &alignment);
                 let placed = placed.filter(|placed| masked.is_carried_by(segment.sentence.text, placed));
@@ -162,7 +162,7 @@ impl Pipeline<'_> {
         let Some(best) = segment.hypotheses.first() else { return Ok(None) };
         let written = match &segment.tags {
             Tags::Placed(written) => written.clone(),
-            _ => self.engine.decode(&best.ids)?,
+            _ => segment.decode(self.engine, &best.ids)?,
         };
         Ok(Some(match &segment.masked {
             Some(masked) => masked.restore(segment.sentence.text, &written).text,

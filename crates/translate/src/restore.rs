@@ -6,6 +6,7 @@ use polyhead_models::decode::Hypothesis;
 
 use crate::Result;
 use crate::alignment::{AlignedPart, align_parts};
+use crate::copies::{CopiedWord, DecodedPart};
 use crate::mask::{MaskedSentence, PLACEHOLDERS, RestoredSentence};
 use crate::options::{Evidence, Mode};
 use crate::pipeline::Pipeline;
@@ -44,7 +45,7 @@ impl Pipeline<'_> {
             notes.push(Note::Empty { sentence: shortened(&text.text[part.source.clone()]) });
         }
         let alignment = match self.options.evidence {
-            Evidence::None | Evidence::Segments => None,
+            Evidence::None | Evidence::Segments | Evidence::Copies => None,
             Evidence::Alignment => {
                 let target = &candidates[0].text;
                 Some(align_parts(self.engine, text.hop.tag, [text.text, target], &best_parts)?)
@@ -54,9 +55,39 @@ impl Pipeline<'_> {
         let source_tokens = inputs.map(|input| input.source.len()).sum();
         let segments = match self.options.evidence {
             Evidence::Segments => self.decoded_segments(&text)?,
-            Evidence::None | Evidence::Alignment => Vec::new(),
+            Evidence::None | Evidence::Alignment | Evidence::Copies => Vec::new(),
         };
-        Ok(Translation { n_best: candidates, alignment, notes, source_tokens, route: None, segments })
+        let copied = match self.options.evidence {
+            Evidence::Copies => Some(self.copied_words(&text, &candidates[0].text, &best_parts)?),
+            Evidence::None | Evidence::Alignment | Evidence::Segments => None,
+        };
+        Ok(Translation { n_best: candidates, alignment, copied, notes, source_tokens, route: None, segments })
+    }
+
+    /// The copied words of the best translation, whose parts are those of the segments that the model decoded.
+    fn copied_words(
+        &self,
+        text: &HopText<'_>,
+        target: &str,
+        parts: &[AlignedPart<'_>],
+    ) -> Result<Vec<CopiedWord>> {
+        let mut decoded = Vec::new();
+        for segment in &text.segments {
+            let source = source_range(text, segment);
+            let part = parts.iter().find(|part| part.source == source && part.written.is_some());
+            let (Some(part), Some(input), Some(best)) = (part, &segment.input, segment.hypotheses.first())
+            else {
+                continue;
+            };
+            let spans = self.encode(segment.sentence.text, segment.masked.as_ref())?.offsets;
+            let tag = text.hop.tag.map(|_| 0..0);
+            let shifted = spans.into_iter().map(|span| {
+                if span.is_empty() { 0..0 } else { source.start + span.start..source.start + span.end }
+            });
+            let source_spans = tag.into_iter().chain(shifted).collect();
+            decoded.push(DecodedPart { input, best, source_spans, target: part.target });
+        }
+        self.engine.copied_words([text.text, target], &decoded)
     }
 
     /// What the model read and wrote of each segment.
@@ -96,7 +127,7 @@ impl Pipeline<'_> {
         };
         let mut written = match &segment.tags {
             Tags::Placed(written) => written.clone(),
-            _ => self.engine.decode(&hypothesis.ids)?,
+            _ => segment.decode(self.engine, &hypothesis.ids)?,
         };
         if segment.masked.is_none() && self.alphabet().n_placeholders() > 0 {
             // No preserved span belongs to them.

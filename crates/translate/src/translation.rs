@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::copies::CopiedWord;
 use crate::languages::name;
 use crate::route::Route;
 
@@ -16,6 +17,8 @@ pub struct Translation {
     pub n_best: Vec<Candidate>,
     /// Pairs of a source word and a target word of the best one, counted from 0; only if requested.
     pub alignment: Option<Vec<(usize, usize)>>,
+    /// The words of the best one that the model copied; only if requested.
+    pub copied: Option<Vec<CopiedWord>>,
     /// Notes on what was done or went wrong.
     pub notes: Vec<Note>,
     /// Tokens that the model read, end tokens included; of two hops, in both.

@@ -84,9 +84,11 @@ impl Embedding {
     ) -> Result<Var> {
         if let Some(table) = pass.parameters.prepared(self.weight) {
             let [_, d_model] = table.shape();
-            let options = EmbeddingOptions { scale, positions: places.row(rows.len(), d_model) };
+            let options = EmbeddingOptions { scale, positions: None };
             let x = embedding_prepared(&rows.tokens().into(), 1, table, &options)?;
-            return Ok(Var::constant(x.reshaped(&[rows.count(), d_model])));
+            let mut x = x.reshaped(&[rows.count(), d_model]);
+            places.add_to(&mut x, rows.lengths());
+            return Ok(Var::constant(x));
         }
         let table = pass.parameter(self.weight);
         Ok(Var::constant(step_input(table.value(), rows, scale, places)?))

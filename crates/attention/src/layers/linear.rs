@@ -15,6 +15,16 @@ use polyhead_tensor::{Init, ParameterId, Result, Var};
 use crate::builder::Builder;
 use crate::pass::Pass;
 
+/// A choice about the bias of a linear layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Bias {
+    /// b is added.
+    #[default]
+    Present,
+    /// There is no b.
+    Absent,
+}
+
 /// A linear layer, with or without a bias.
 #[derive(Debug, Clone)]
 pub struct Linear {
@@ -37,11 +47,29 @@ impl Linear {
         }
     }
 
+    /// Same as [`Linear::new`], with or without a bias.
+    pub fn with(builder: &mut Builder<'_>, d_in: usize, d_out: usize, bias: Bias) -> Self {
+        match bias {
+            Bias::Present => Self::new(builder, d_in, d_out),
+            Bias::Absent => Self::without_bias(builder, d_in, &[d_out]),
+        }
+    }
+
     /// Same as [`Linear::stacked`], initialised as rows of a matrix with `fan_out` rows, hence with smaller values.
     pub fn with_fan_out(builder: &mut Builder<'_>, d_in: usize, d_outs: &[usize], fan_out: usize) -> Self {
+        Self::projection(builder, (d_in, d_outs), fan_out, Bias::Present)
+    }
+
+    /// Same as [`Linear::with_fan_out`], with or without a bias.
+    pub fn projection(
+        builder: &mut Builder<'_>,
+        (d_in, d_outs): (usize, &[usize]),
+        fan_out: usize,
+        bias: Bias,
+    ) -> Self {
         let (d_out, init) = (d_outs.iter().sum(), Init::Xavier { d_out: fan_out });
         Self {
-            bias: Some(builder.declare("bias", &[d_out], Init::Zeros)),
+            bias: (bias == Bias::Present).then(|| builder.declare("bias", &[d_out], Init::Zeros)),
             weight: builder.declare_product("weight", &[d_out, d_in], init),
         }
     }

@@ -1,4 +1,5 @@
-//! Layer normalisation (Ba, Kiros & Hinton 2016): y = γ (h − μ)/√(σ² + ε) + β over the last axis.
+//! Layer normalisation (Ba, Kiros & Hinton 2016): y = γ (h − μ)/√(σ² + ε) + β over the last axis; and its simpler form, root
+//! mean square normalisation (Zhang & Sennrich 2019): y = γ h/√(mean(h²) + ε).
 //!
 //! ```
 //! use polyhead_attention::{Builder, Capture, Pass, layers::LayerNorm};
@@ -14,6 +15,7 @@
 //! ```
 
 use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
+use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::{Init, ParameterId, Result, Var};
 
 use crate::builder::Builder;
@@ -54,5 +56,79 @@ impl LayerNorm {
         let [gamma, beta] = [self.gamma, self.beta].map(|id| pass.parameter(id));
         let options = NormOptions { epsilon: self.epsilon, dropout };
         layer_norm(pass.tape, x, residual, [&gamma, &beta], options)
+    }
+}
+
+/// A root mean square normalisation with the parameter γ.
+#[derive(Debug, Clone)]
+pub struct RmsNorm {
+    gamma: ParameterId,
+    epsilon: f32,
+}
+
+impl RmsNorm {
+    /// Declares `gamma` (ones) of `width` elements; `epsilon` is added to the mean square.
+    pub fn new(builder: &mut Builder<'_>, width: usize, epsilon: f32) -> Self {
+        Self { gamma: builder.declare("gamma", &[width], Init::Ones), epsilon }
+    }
+
+    /// RmsNorm(x), or RmsNorm(residual + dropout(x)).
+    ///
+    /// # Errors
+    /// If the shapes differ, or the last axis is not the layer's width.
+    pub fn forward(&self, pass: &Pass<'_>, x: &Var, residual: Option<&Var>, dropout: f32) -> Result<Var> {
+        let options = NormOptions { epsilon: self.epsilon, dropout };
+        rms_norm(pass.tape, x, residual, &pass.parameter(self.gamma), options)
+    }
+}
+
+/// The kind of a normalisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NormKind {
+    /// Mean and variance, with γ and β.
+    #[default]
+    Layer,
+    /// Root mean square, with γ.
+    Rms,
+}
+
+/// A normalisation of either kind.
+#[derive(Debug, Clone)]
+pub enum Norm {
+    /// Layer normalisation.
+    Layer(LayerNorm),
+    /// Root mean square normalisation.
+    Rms(RmsNorm),
+}
+
+impl Norm {
+    /// Declares the parameters of a normalisation of `width` elements.
+    pub fn new(builder: &mut Builder<'_>, kind: NormKind, width: usize, epsilon: f32) -> Self {
+        match kind {
+            NormKind::Layer => Self::Layer(LayerNorm::new(builder, width, epsilon)),
+            NormKind::Rms => Self::Rms(RmsNorm::new(builder, width, epsilon)),
+        }
+    }
+
+    /// The normalised x.
+    ///
+    /// # Errors
+    /// If the last axis of x is not the layer's width.
+    pub fn forward(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
+        match self {
+            Self::Layer(norm) => norm.forward(pass, x),
+            Self::Rms(norm) => norm.forward(pass, x, None, 0.0),
+        }
+    }
+
+    /// The normalised residual + dropout(x), the end of a post-norm sub-layer (Vaswani et al. 2017, section 3.1).
+    ///
+    /// # Errors
+    /// If the shapes differ.
+    pub fn after_residual(&self, pass: &Pass<'_>, x: &Var, residual: &Var, dropout: f32) -> Result<Var> {
+        match self {
+            Self::Layer(norm) => norm.after_residual(pass, x, residual, dropout),
+            Self::Rms(norm) => norm.forward(pass, x, Some(residual), dropout),
+        }
     }
 }

@@ -59,7 +59,7 @@ fn masks() -> Vec<Mask> {
 fn layers() -> impl Iterator<Item = (SelfAttention, Parameters)> {
     position_encodings().into_iter().map(|positions| {
         let mut parameters = Parameters::default();
-        let options = SelfAttentionOptions { positions, dropout: 0.0 };
+        let options = SelfAttentionOptions { positions, ..SelfAttentionOptions::default() };
         let layer = SelfAttention::new(&mut Builder::new(&mut parameters).at("layer"), SHAPE, options);
         parameters.initialise(3);
         (layer, parameters)

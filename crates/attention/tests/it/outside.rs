@@ -125,8 +125,12 @@ fn rotary_positions() {
             other => panic!("{other}"),
         };
         let base = options_of_case["base"].as_f64().unwrap() as f32;
-        let rotary =
-            Rotary::new(integer(&options_of_case["d_k"]), 32, RotaryOptions { base, pairing }).unwrap();
+        let rotary = Rotary::new(
+            integer(&options_of_case["d_k"]),
+            32,
+            RotaryOptions { base, pairing, ..RotaryOptions::default() },
+        )
+        .unwrap();
         check(&case, |tape, find| {
             let [query, key, value] = ["query", "key", "value"].map(find);
             let rotate = |x: &Var, offset: &str| rotary.rotate(tape, x, integer(&options_of_case[offset]));

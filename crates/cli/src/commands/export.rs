@@ -14,7 +14,7 @@ Examples:
   ct2-transformers-converter --model for-python --output_dir for-ctranslate2
   polyhead export models/default --out floats --layout polyhead --dtype f32
 
-Hugging Face's MarianMTModel loads a folder in the layout marian, which is for post-norm models; PegasusForConditionalGeneration loads one in the layout pegasus, which is for pre-norm models with final norms and one embedding table. CTranslate2's converter reads the latter too. int8 weights stay int8 in the layout polyhead; with --dtype they are dequantised, which the other layouts need. In the layouts fairseq and torch the weights have the names of these programs, and the config is Polyhead's. Tokeniser files, generation settings and the README are copied.";
+Hugging Face's MarianMTModel loads a folder in the layout marian, which is for post-norm models; PegasusForConditionalGeneration loads one in the layout pegasus, which is for pre-norm models with final norms and one embedding table. CTranslate2's converter reads the latter too. Language models of the kind of GPT-2, Llama, Mistral or Qwen2 are written in the layouts gpt2 and llama. int8 weights stay int8 in the layout polyhead; with --dtype they are dequantised, which the other layouts need. In the layouts fairseq and torch the weights have the names of these programs, and the config is Polyhead's. Tokeniser files, generation settings and the README are copied.";
 
 /// Options of `polyhead export`.
 #[derive(Debug, Args)]
@@ -37,6 +37,10 @@ enum ExportLayout {
     Fairseq,
     /// PyTorch's nn.Transformer
     Torch,
+    /// Hugging Face's GPT2LMHeadModel, with its config
+    Gpt2,
+    /// Hugging Face's LlamaForCausalLM, MistralForCausalLM or Qwen2ForCausalLM, with their config
+    Llama,
     /// Polyhead's own
     Polyhead,
 }
@@ -48,6 +52,8 @@ impl Export {
             ExportLayout::Pegasus => CheckpointLayout::Pegasus,
             ExportLayout::Fairseq => CheckpointLayout::Fairseq,
             ExportLayout::Torch => CheckpointLayout::Torch,
+            ExportLayout::Gpt2 => CheckpointLayout::Gpt2,
+            ExportLayout::Llama => CheckpointLayout::Llama,
             ExportLayout::Polyhead => CheckpointLayout::Polyhead,
         };
         self.conversion.convert(|_| layout)

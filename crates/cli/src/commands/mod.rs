@@ -22,6 +22,7 @@ pub(crate) mod man;
 pub(crate) mod models;
 pub(crate) mod ngram;
 pub(crate) mod parity;
+pub(crate) mod perplexity;
 pub(crate) mod plot;
 pub(crate) mod point;
 pub(crate) mod quantize;
@@ -64,6 +65,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Models(models) => models.run(),
         Command::Ngram(ngram) => ngram.run(),
         Command::Parity(parity) => parity.run(),
+        Command::Perplexity(perplexity) => perplexity.run(),
         Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),
         Command::Score(score) => score.run(),

@@ -32,6 +32,7 @@ Examples:
   polyhead translate --to de --lexical fraß 'The cat ate the mouse.'
   polyhead translate --to de --lexical-file terms.tsv < test.en
   polyhead translate --to de --format jsonl --alignment < test.en
+  polyhead translate -m runs/copying/model --copy 'Marlow knows the teacher .'
   polyhead translate --to de --file page.html > page.de.html
   polyhead translate --to tr --format srt < film.srt > film.tr.srt
   polyhead translate -m opus-mt-en-mul --to tur 'Good morning. How are you?'
@@ -47,7 +48,7 @@ Documents: --file, or --format html, srt or po, translates a whole document. Har
 
 Words: --lexical and --lexical-file name words or phrases that translations must contain (grid beam search). They may appear in any order and be inflected further. Each text must be one sentence; the search takes longer with each token of a phrase.
 
-Columns: in text output, --scores appends the score (by default the mean log-probability per token) and --alignment the pairs of source and target word, counted from 0; --n-best puts the line number first. Columns are separated by |||. On a route via English, n-best lists and scores are those of the second hop.
+Columns: in text output, --scores appends the score (by default the mean log-probability per token) and --alignment the pairs of source and target word, counted from 0; --copy appends the copied words, each with its source and target word and, in JSON, the share of copying in its probability; --n-best puts the line number first. Columns are separated by |||. On a route via English, n-best lists and scores are those of the second hop.
 
 Invalid UTF-8 is replaced by U+FFFD, with a note that names the line.";
 
@@ -71,6 +72,9 @@ pub(crate) struct Translate {
     /// Print the word alignment, such as 0-0 1-2
     #[arg(long)]
     alignment: bool,
+    /// Print the words that a model with copying copied, and their source words, such as Zorblax 1-2
+    #[arg(long, conflicts_with = "alignment")]
+    copy: bool,
     /// Document to translate as a whole; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     file: Option<PathBuf>,
@@ -103,7 +107,11 @@ impl Translate {
     pub(crate) fn run(self) -> Result<()> {
         let options = TranslateOptions {
             n_best: self.n_best.into(),
-            evidence: if self.alignment { Evidence::Alignment } else { Evidence::None },
+            evidence: match (self.alignment, self.copy) {
+                (true, _) => Evidence::Alignment,
+                (false, true) => Evidence::Copies,
+                (false, false) => Evidence::None,
+            },
             ..self.decode.options()?
         };
         let document_format = self.document_format()?;
@@ -145,8 +153,12 @@ impl Translate {
         if self.lexical.is_given() && format.is_some() {
             return Err(misuse("--lexical with a document", "pass its sentences one per line"));
         }
-        let more =
-            [(self.n_best > 1, "--n-best"), (self.scores, "--scores"), (self.alignment, "--alignment")];
+        let more = [
+            (self.n_best > 1, "--n-best"),
+            (self.scores, "--scores"),
+            (self.alignment, "--alignment"),
+            (self.copy, "--copy"),
+        ];
         match more.into_iter().find(|(is_given, _)| *is_given && format.is_some()) {
             Some((_, option)) => {
                 Err(misuse(&format!("{option} with a document"), "a document has one translation"))

@@ -54,3 +54,17 @@ fn a_wrong_shape_is_one_line_and_a_hint() {
     }
     polyhead(folder.path(), &["bench", "train", "--threads", "0"], "").failed(2);
 }
+
+#[test]
+fn generation_is_measured() {
+    let golden =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/golden/language_models");
+    let arguments =
+        ["bench", "generate", "--model", "llama", "--batch", "3", "--prompt", "7", "--new-tokens", "5"];
+    let text = polyhead(&golden, &arguments, "").ok();
+    assert!(text.starts_with("batch 3    cpu     int8 ") && text.contains(" tokens/s (best "), "{text}");
+    let json = polyhead(&golden, &[&arguments[..], &["--format", "jsonl"]].concat(), "").ok();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["bench"], &json["new_tokens"]), (&"generate".into(), &5.into()));
+    assert!(json["decode_tokens_per_s"].as_f64() >= json["tokens_per_s_median"].as_f64(), "{json}");
+}

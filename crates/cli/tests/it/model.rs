@@ -236,6 +236,27 @@ fn fairseq_has_no_bias_on_its_logits() {
 }
 
 #[test]
+fn models_in_one_file_become_folders() {
+    let out = tempfile::tempdir().unwrap();
+    for (file, layout) in [("llama.gguf", "llama"), ("gpt2.gguf", "gpt2"), ("own.bin", "llama")] {
+        let to = out.path().join(file);
+        let err = run(&["import", &format!("language_models/files/{file}"), "--out", text(&to)]).err;
+        assert!(err.contains(&format!("({layout} layout, F32")), "{err}");
+        assert!(err.contains("copy tokenizer.json or tokenizer.model into the folder"), "{err}");
+        assert_eq!(names(&to), ["config.json", "model.safetensors"]);
+        assert_eq!(info(text(&to))["layout"], layout);
+        let int8 = out.path().join(format!("{file}-int8"));
+        assert!(run(&["quantize", text(&to), "--out", text(&int8)]).ok().starts_with("quantised "));
+        assert_eq!(info(text(&int8))["layout"], "polyhead");
+    }
+    assert_error(
+        run(&["import", "language_models/make.py", "--out", text(&out.path().join("none"))]),
+        1,
+        &["make.py: a file, expected a model folder"],
+    );
+}
+
+#[test]
 fn tokenisers_and_generation_settings_are_copied() {
     let out = tempfile::tempdir().unwrap();
     let to = out.path().join("new/model");

@@ -6,7 +6,7 @@
 
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site};
-use polyhead_models::{Encoder, Ids, SequenceToSequence};
+use polyhead_models::{Encoder, SequenceToSequence};
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 
 use crate::Result;
@@ -82,9 +82,8 @@ pub fn observe(
     options: &ObserveOptions<'_>,
 ) -> Result<Observed> {
     let read: Vec<u32> = [start_id].into_iter().chain(target.iter().copied()).take(target.len()).collect();
-    let (device, pad_id) = (parameters.device(), model.special_ids().pad_id);
-    let ids =
-        |ids: &[u32]| Ids::padded(&[ids], pad_id).to_device(&device).map_err(polyhead_models::Error::from);
+    let device = parameters.device();
+    let ids = |ids: &[u32]| model.ids(&[ids]).to_device(&device).map_err(polyhead_models::Error::from);
     let (source, target) = (ids(source)?, ids(&read)?);
     run_pass(parameters, options, |pass| Ok(model.forward(pass, &source, &target)?))
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use polyhead_text::tokenizer::Encoding;
+use polyhead_text::tokenizer::{Encoding, UnknownWords};
 use polyhead_translate::Engine;
 use polyhead_translate::words::{word_at, words};
 
@@ -54,9 +54,13 @@ impl TraceSide {
     }
 
     /// A decoded sequence: the text of its ids, and the byte range of each token.
-    pub(super) fn written(name: &'static str, engine: &Engine, ids: &[u32]) -> Result<Self> {
-        let text = engine.decode(ids)?;
-        let same = engine.encode_target(&text)?;
+    pub(super) fn written(
+        name: &'static str,
+        (engine, words): (&Engine, &UnknownWords),
+        ids: &[u32],
+    ) -> Result<Self> {
+        let text = engine.decode_of(ids, words)?;
+        let same = engine.encode_target_of(&text, words)?;
         if same.ids == ids {
             return Ok(Self::new(name, &text, same));
         }
@@ -64,11 +68,11 @@ impl TraceSide {
         let mut offsets = Vec::with_capacity(ids.len());
         let mut end = 0;
         for count in 1..=ids.len() {
-            let so_far = common_prefix(&text, &engine.decode(&ids[..count])?).max(end);
+            let so_far = common_prefix(&text, &engine.decode_of(&ids[..count], words)?).max(end);
             offsets.push(end..so_far);
             end = so_far;
         }
-        let pieces = ids.iter().map(|&id| engine.target_piece(id)).collect();
+        let pieces = ids.iter().map(|&id| piece(engine, words, id)).collect();
         Ok(Self::new(name, &text, Encoding { ids: ids.to_vec(), pieces, offsets }))
     }
 
@@ -145,6 +149,12 @@ impl TraceSide {
     pub fn word_labels(&self) -> Vec<String> {
         self.words.iter().map(|word| self.text[word.clone()].to_owned()).collect()
     }
+}
+
+/// The entry of an id in the target vocabulary, or the word of the source that it is.
+pub(super) fn piece(engine: &Engine, words: &UnknownWords, id: u32) -> String {
+    let own = words.token(id, engine.model().vocab_sizes()[1]);
+    own.map_or_else(|| engine.target_piece(id), str::to_owned)
 }
 
 /// The byte of a byte token, such as `<0xE2>`.

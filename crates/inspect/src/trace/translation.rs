@@ -8,9 +8,11 @@ use polyhead_models::decode::beam::{BeamOptions, beam_traced};
 use polyhead_models::decode::greedy::greedy;
 use polyhead_models::decode::trace::BeamTrace;
 use polyhead_models::{Decoding, Shortlisted};
+use polyhead_text::tokenizer::{Encoding, UnknownWords};
 use polyhead_translate::{DecodedSegment, Engine, Route, TranslateOptions};
 
 use super::progress::ProgressModel;
+use super::token::piece;
 use super::{
     BeamTree, CaptureVectors, ObserveOptions, ProgressCallback, Token, Trace, TraceOutcome, TraceSide,
     TraceStep, observe, step,
@@ -112,10 +114,11 @@ impl Trace {
             return Err(Error::request(message, "enter a sentence"));
         }
         let (encoding, route) = engine.encode_source(text, options.from.as_deref(), options.to.as_deref())?;
-        let source = TraceSide::new(SIDES[0], text, encoding);
-        let search = SentenceSearch::new(engine, source, options)?;
+        let search = SentenceSearch::new(engine, (text, encoding), options)?;
         let (target, tree) = match &options.target {
-            Some(given) => (TraceSide::new(SIDES[1], given, engine.encode_target(given)?), None),
+            Some(given) => {
+                (TraceSide::new(SIDES[1], given, engine.encode_target_of(given, &search.words)?), None)
+            }
             None => search.run(None, progress)?,
         };
         search.traced(target, tree, route)
@@ -137,7 +140,6 @@ impl Trace {
             let message = "a segment that was copied, expected one that the model decoded";
             return Err(Error::request(message, "choose another segment"));
         }
-        let source = TraceSide::new(SIDES[0], &segment.read, engine.encode_segment(segment)?);
         let is_own = options.prefix.is_empty() && options.intervention.is_empty();
         let route = segment.languages.clone().map(|(from, to)| Route {
             from,
@@ -146,6 +148,7 @@ impl Trace {
             guessed: false,
             is_default: false,
         });
+        let source = (segment.read.as_str(), engine.encode_segment(segment)?);
         let search = SentenceSearch::new(engine, source, options)?;
         let (target, tree) = search.run(is_own.then_some(segment.target.as_slice()), progress)?;
         search.traced(target, tree, route)
@@ -156,12 +159,20 @@ impl Trace {
 struct SentenceSearch<'a> {
     engine: &'a Engine,
     source: TraceSide,
+    /// The words of the source that the vocabulary lacks, if the model copies them.
+    words: UnknownWords,
     search: BeamOptions,
     options: &'a TraceOptions,
 }
 
 impl<'a> SentenceSearch<'a> {
-    fn new(engine: &'a Engine, source: TraceSide, options: &'a TraceOptions) -> Result<Self> {
+    fn new(
+        engine: &'a Engine,
+        (text, encoding): (&str, Encoding),
+        options: &'a TraceOptions,
+    ) -> Result<Self> {
+        let words = engine.unknown_words(&encoding)?;
+        let source = TraceSide::new(SIDES[0], text, encoding);
         let mut search = engine.beam_options(&TranslateOptions {
             beam_size: options.beam_size,
             max_length: options.max_length,
@@ -170,7 +181,7 @@ impl<'a> SentenceSearch<'a> {
         if !options.prefix.is_empty() {
             search.decode.rules.prefixes = vec![options.prefix.clone()];
         }
-        Ok(Self { engine, source, search, options })
+        Ok(Self { engine, source, words, search, options })
     }
 
     fn intervention(&self) -> Option<&'a Intervention> {
@@ -184,7 +195,7 @@ impl<'a> SentenceSearch<'a> {
         known: Option<&[u32]>,
         progress: ProgressCallback<'_>,
     ) -> Result<(TraceSide, Option<BeamTree>)> {
-        let written = |ids: &[u32]| TraceSide::written(SIDES[1], self.engine, ids);
+        let written = |ids: &[u32]| TraceSide::written(SIDES[1], (self.engine, &self.words), ids);
         // A prefix up to the end token is a whole translation; a search would continue after it.
         if self.options.prefix.last() == Some(&self.engine.model().special_ids().end_id) {
             return Ok((written(&self.options.prefix)?, None));
@@ -223,7 +234,7 @@ impl<'a> SentenceSearch<'a> {
             }
         })??;
         let best = known.unwrap_or(&ids);
-        let piece = |id| self.engine.target_piece(id);
+        let piece = |id| piece(self.engine, &self.words, id);
         let tree = trace.map(|trace| BeamTree::new(&trace, search.beam_size, best, piece));
         Ok((ids, tree))
     }
@@ -231,7 +242,7 @@ impl<'a> SentenceSearch<'a> {
     /// The trace of one pass over the source and a target.
     fn traced(self, mut target: TraceSide, tree: Option<BeamTree>, route: Option<Route>) -> Result<Trace> {
         let intervention = self.intervention();
-        let Self { engine, source, search, options } = self;
+        let Self { engine, source, words, search, options } = self;
         if target.tokens.is_empty() {
             let message = "the model wrote no token, expected at least an end token";
             return Err(Error::request(message, "allow more tokens"));
@@ -242,7 +253,8 @@ impl<'a> SentenceSearch<'a> {
         let start_id = search.decode.start_id;
         let ids = [source.ids(), target.ids()];
         let seen = observe(model, parameters, [&ids[0], &ids[1]], start_id, &observe_options)?;
-        let steps = step::steps(&seen.logits, &ids[1], options.n_alternatives, |id| engine.target_piece(id))?;
+        let steps =
+            step::steps(&seen.logits, &ids[1], options.n_alternatives, |id| piece(engine, &words, id))?;
         let sum = steps.iter().map(|step| f64::from(step.log_probability)).sum();
         target.start =
             Some(Token { id: start_id, piece: engine.target_piece(start_id), span: 0..0, word: None });

@@ -5,13 +5,14 @@
 //! model*.safetensors → safetensors/ → named tensors → names/ → Parameters
 //! ```
 //!
-//! Folders of Hugging Face's Marian and Pegasus, fairseq (converted to safetensors), PyTorch's nn.Transformer and Polyhead are read;
-//! see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
+//! Folders of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral and Qwen2, of fairseq (converted to safetensors), PyTorch's
+//! nn.Transformer and Polyhead are read, and single files of llama.cpp (GGUF) and llama2.c; see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
 
 mod config;
 mod names;
 pub mod safetensors;
 pub mod shortlist;
+pub mod single;
 
 use std::path::{Path, PathBuf};
 
@@ -76,13 +77,16 @@ impl Default for SaveOptions {
     }
 }
 
-/// Loads the model of a folder. With a dtype the model is for inference: weights of products are prepared one by one as
+/// Loads the model of a folder, or of a GGUF or llama2.c file. With a dtype the model is for inference: weights of products are prepared one by one as
 /// they are read, so that the model is never in memory twice, and weights that are int8 in the file stay int8.
 ///
 /// # Errors
 /// If the folder holds no known model, or its weights do not match the config.
 pub fn load(folder: impl AsRef<Path>, dtype: Option<Dtype>) -> Result<Checkpoint> {
     let folder = folder.as_ref();
+    if single::is_single_file(folder) {
+        return single::load(folder, dtype);
+    }
     let (config, layout) = read_config(folder)?;
     let mut parameters = Parameters::default();
     let model = Model::new(&config, &mut parameters)?;
@@ -94,6 +98,11 @@ pub fn load(folder: impl AsRef<Path>, dtype: Option<Dtype>) -> Result<Checkpoint
 
 /// The config of a folder, validated, and the layout of its weights.
 pub fn read_config(folder: impl AsRef<Path>) -> Result<(ModelConfig, CheckpointLayout)> {
+    if single::is_single_file(&folder) {
+        let config: ModelConfig = single::read_config(folder.as_ref())?.into();
+        let layout = CheckpointLayout::fitting(&config);
+        return Ok((config, layout));
+    }
     config::read(folder.as_ref())
 }
 
@@ -177,6 +186,10 @@ pub fn save(
             config::pegasus_text(folder, config, options.dtype)?
         };
         texts.push(("generation_config.json", config::generation_text(config)));
+        texts.push((config::CONFIG, text));
+    } else if matches!(options.layout, CheckpointLayout::Gpt2 | CheckpointLayout::Llama) {
+        let own = &config.clone().try_into()?;
+        let text = config::decoder_only_text(folder, own, (options.layout, options.dtype))?;
         texts.push((config::CONFIG, text));
     } else {
         texts.push((config::CONFIG, config.file_text(options.layout)));

@@ -1,6 +1,6 @@
 //! Decoding: generating sequences token by token. Methods use a model only through [`NextToken`].
 //!
-//! 1. [`greedy`] takes the most probable token, [`beam`] is beam search, [`sample`] draws at random, [`constrained`] includes
+//! 1. [`greedy`] takes the most probable token, [`beam`] is beam search, [`sample`] draws at random ([`sampler`] one token at a time), [`constrained`] includes
 //!    given words, [`alternatives`] lists the runners-up at a position.
 //! 2. [`score`] computes the log-probabilities of a given translation; [`ensemble`] averages several models.
 //! 3. [`rules`] forbid and force tokens; [`options`] set start, end and length of a sequence.
@@ -21,6 +21,7 @@ mod partial;
 pub(crate) mod rows;
 pub mod rules;
 pub mod sample;
+pub mod sampler;
 pub mod score;
 pub mod stopping;
 pub mod surface_forms;

@@ -46,7 +46,7 @@ impl Default for SampleOptions {
 }
 
 impl SampleOptions {
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         let invalid = |name, value, expected| {
             Err(Error::Request { message: format!("{name} is {value}, expected {expected}") })
         };
@@ -63,7 +63,7 @@ impl SampleOptions {
     }
 
     /// Draws a token by a uniform number in [0, 1); `None` if all are forbidden.
-    fn draw(&self, logits: &[f32], uniform: f64) -> Option<u32> {
+    pub(super) fn draw(&self, logits: &[f32], uniform: f64) -> Option<u32> {
         let candidates = self.candidates(logits);
         let total: f64 = candidates.iter().map(|&(_, probability)| f64::from(probability)).sum();
         let mut rest = uniform * total;
@@ -150,7 +150,7 @@ pub fn sample<M: NextToken>(
 }
 
 /// A hash of a source: its ids folded together by Philox.
-fn key(source: &[u32]) -> u64 {
+pub(super) fn key(source: &[u32]) -> u64 {
     source.iter().fold(source.len() as u64, |key, &id| Random::new(key).u64(u64::from(id)))
 }
 

@@ -6,6 +6,7 @@ use polyhead_tensor::ops::recurrent::CellKind;
 use polyhead_text::figures::grouped;
 use serde::{Deserialize, Serialize};
 
+use crate::copying::{CopyKeys, Copying};
 use crate::transformer::config::Tie;
 use crate::transformer::validate::size;
 use crate::{Error, Result};
@@ -112,6 +113,10 @@ pub struct RecurrentConfig {
     /// True if the vector before the output layer is also an input of the next step, as in Luong, Pham & Manning 2015;
     /// default: false.
     pub input_feeding: bool,
+    /// Copying of source words: `none` or `pointer_generator`; default: `none`.
+    pub copy: Copying,
+    /// Weight of the coverage loss; above 0, coverage also enters the additive score. See et al. 2017 use 1; default: 0.
+    pub coverage: f32,
     /// True if each layer but the first adds its input to its output; default: false.
     pub residual: bool,
     /// Tied embedding tables; default: target and output.
@@ -128,6 +133,8 @@ pub struct RecurrentConfig {
     pub end_id: u32,
     /// Id of the token that decoding starts from.
     pub start_id: u32,
+    /// Id of words that the vocabulary lacks, used in copying.
+    pub unknown_id: u32,
 }
 
 impl Default for RecurrentConfig {
@@ -146,6 +153,8 @@ impl Default for RecurrentConfig {
             local: LocalAttention::None,
             window: 10,
             input_feeding: false,
+            copy: Copying::None,
+            coverage: 0.0,
             residual: false,
             tie: Tie::TargetOutput,
             output_bias: true,
@@ -154,13 +163,15 @@ impl Default for RecurrentConfig {
             pad_id: 0,
             end_id: 0,
             start_id: 0,
+            unknown_id: 0,
         }
     }
 }
 
 impl RecurrentConfig {
-    /// The preset `name`: `small` (the default), `bahdanau` (GRU, one layer, additive score before the cell) or `luong`
-    /// (LSTM, two layers, general score after the cell, input feeding).
+    /// The preset `name`: `small` (the default), `bahdanau` (GRU, one layer, additive score before the cell), `luong`
+    /// (LSTM, two layers, general score after the cell, input feeding) or `pointer_generator` (LSTM, one layer, additive
+    /// score with coverage after the cell, input feeding, copying: the model and sizes of See et al. 2017).
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "small" => Some(Self::default()),
@@ -169,6 +180,18 @@ impl RecurrentConfig {
                 n_layers: 1,
                 attention: DecoderAttention::Bahdanau,
                 score: ScoreKind::Additive,
+                ..Self::default()
+            }),
+            "pointer_generator" => Some(Self {
+                n_layers: 1,
+                d_embedding: 128,
+                d_model: 256,
+                score: ScoreKind::Additive,
+                input_feeding: true,
+                copy: Copying::PointerGenerator,
+                coverage: 1.0,
+                tie: Tie::SourceTarget,
+                dropout: 0.0,
                 ..Self::default()
             }),
             "luong" => Some(Self { bidirectional: false, input_feeding: true, ..Self::default() }),
@@ -219,6 +242,8 @@ impl RecurrentConfig {
         }
         self.check_ids(&mut problems);
         self.check_tie(&mut problems);
+        self.copy_keys().check(&mut problems);
+        self.check_copying(&mut problems);
         self.check_combinations(&mut problems);
         if problems.is_empty() { Ok(()) } else { Err(Error::Config { message: problems.join("; ") }) }
     }
@@ -249,6 +274,34 @@ impl RecurrentConfig {
             problems.push(format!(
                 "tie shares the target embedding (width d_embedding {d_embedding}) with the output layer (width d_model \
                  {d_model}), expected equal widths"
+            ));
+        }
+    }
+
+    /// The keys that concern copying.
+    fn copy_keys(&self) -> CopyKeys {
+        let &Self { copy, coverage, unknown_id, .. } = self;
+        CopyKeys { copy, coverage, vocab_sizes: [self.source_vocab_size, self.target_vocab_size], unknown_id }
+    }
+
+    /// Attention that cannot be copied by.
+    fn check_copying(&self, problems: &mut Vec<String>) {
+        if self.copy == Copying::None {
+            return;
+        }
+        if self.attention == DecoderAttention::None {
+            problems.push("copying with attention none: words are copied by the weights of attention".into());
+        }
+        if self.local != LocalAttention::None {
+            problems.push(
+                "copying with local attention: words outside its window could not be copied, expected local none"
+                    .into(),
+            );
+        }
+        if self.coverage > 0.0 && self.score != ScoreKind::Additive {
+            let score = self.score.name();
+            problems.push(format!(
+                "coverage with the {score} score: it is a third term inside the additive score, expected score                  additive or coverage 0"
             ));
         }
     }
@@ -298,7 +351,9 @@ impl RecurrentConfig {
         let layer = self.d_model * (2 * self.cell.kind().n_gates() + 6);
         let layers = self.n_layers * layer + self.d_embedding;
         let attention = if self.attention == DecoderAttention::None { 0 } else { 8 * self.d_model };
-        [layers + attention, layers + attention + 2 * self.target_vocab_size]
+        // With copying the logits and their gradient are stored whole.
+        let rows = if self.copy == Copying::None { 2 } else { 4 };
+        [layers + attention, layers + attention + rows * self.target_vocab_size]
     }
 
     /// A human-readable description, as (label, text).
@@ -325,10 +380,13 @@ impl RecurrentConfig {
         let [source, target] =
             [self.source_vocab_size, self.target_vocab_size].map(|size| grouped(size as u64));
         let Self { pad_id, end_id, start_id, .. } = self;
-        vec![
+        let mut rows = vec![
             ("encoder", format!("{cells}{directions}")),
             ("decoder", cells),
             ("attention", attention + &local),
+        ];
+        rows.extend(self.copy_keys().describe());
+        rows.extend([
             ("residual", residual.to_owned()),
             ("embeddings", format!("width {d_embedding}, {}", self.tie.describe())),
             (
@@ -338,7 +396,8 @@ impl RecurrentConfig {
                 ),
             ),
             ("max length", format!("{} tokens", grouped(self.max_len as u64))),
-        ]
+        ]);
+        rows
     }
 }
 
@@ -373,7 +432,7 @@ mod tests {
 
     #[test]
     fn presets_are_valid() {
-        for name in ["small", "bahdanau", "luong"] {
+        for name in ["small", "bahdanau", "luong", "pointer_generator"] {
             let preset = RecurrentConfig::named(name).unwrap();
             RecurrentConfig { source_vocab_size: 9, target_vocab_size: 9, ..preset }.validate().unwrap();
         }
@@ -383,6 +442,7 @@ mod tests {
     #[test]
     fn combinations_that_make_no_sense_are_refused_with_the_reason() {
         use DecoderAttention as A;
+        const COPY: Copying = Copying::PointerGenerator;
         let cases = [
             (problem(|c| (c.input_feeding, c.attention) = (true, A::None)), "no attention vector to feed"),
             (
@@ -397,6 +457,19 @@ mod tests {
                 problem(|c| (c.local, c.score) = (LocalAttention::Predictive, ScoreKind::Location)),
                 "both predict positions",
             ),
+            (problem(|c| c.coverage = 1.0), "coverage is 1 without copying"),
+            (problem(|c| c.coverage = f32::NAN), "coverage is NaN, expected 0 or more"),
+            (
+                problem(|c| (c.copy, c.attention) = (COPY, A::None)),
+                "words are copied by the weights of attention",
+            ),
+            (
+                problem(|c| (c.copy, c.local) = (COPY, LocalAttention::Monotonic)),
+                "words outside its window could not be copied",
+            ),
+            (problem(|c| (c.copy, c.coverage) = (COPY, 1.0)), "coverage with the general score"),
+            (problem(|c| (c.copy, c.source_vocab_size) = (COPY, 8)), "expected one vocabulary"),
+            (problem(|c| (c.copy, c.unknown_id) = (COPY, 9)), "unknown_id is 9"),
             (problem(|c| (c.d_model, c.d_embedding) = (511, 511)), "an even number for two directions"),
             (problem(|c| c.cell = Cell::Lstmn), "its memory holds earlier states only"),
             (problem(|c| c.d_embedding = 256), "expected equal widths"),

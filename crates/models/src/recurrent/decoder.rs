@@ -4,6 +4,8 @@
 //! - Bahdanau's decoder attends before each step: the top layer's previous state is the query, and the context is added to
 //!   the first layer's projected input by `feed`.
 //! - Input feeding does the same with the previous attention vector tanh(W·[context; h]).
+//!
+//! With coverage the weights of earlier steps enter the score, so that steps attend one after the other.
 
 use polyhead_attention::layers::recurrent::RecurrentStart;
 use polyhead_attention::layers::{Dropout, Linear};
@@ -16,6 +18,7 @@ use polyhead_tensor::{Result, Tensor, Var};
 
 use super::config::{DecoderAttention, RecurrentConfig};
 use super::stack::{Layer, layer_output};
+use crate::copying::Copying;
 
 /// Attention from target to source.
 pub(super) const CROSS: AttentionKind =
@@ -33,9 +36,31 @@ pub(super) struct DecoderStack {
     /// tanh(W·[context; h]), or of [context; h; embedding] for Bahdanau.
     combine: Option<Linear>,
     kind: DecoderAttention,
+    /// True if the sums of earlier weights enter the score.
+    covers: bool,
+    /// True if the attention is an output too.
+    copies: bool,
     d_model: usize,
     is_residual: bool,
     dropout: Dropout,
+}
+
+/// The outputs of the decoder for each target position.
+pub(super) struct Decoded {
+    /// The input of the output layer: rows × length × d_model.
+    pub(super) vector: Var,
+    /// The attention to the source; `None` unless the model copies.
+    pub(super) attended: Option<Attended>,
+}
+
+/// The attention of target positions to the source.
+pub(super) struct Attended {
+    /// The top layer's outputs: rows × length × d_model.
+    pub(super) hidden: Var,
+    /// Rows × length × d_model.
+    pub(super) context: Var,
+    /// Rows × length × source length.
+    pub(super) weights: Var,
 }
 
 /// The state of all rows between two steps.
@@ -45,6 +70,8 @@ pub(super) struct StepState {
     pub(super) layers: Vec<LayerState>,
     /// The attention vector of the previous step, rows × d_model, with input feeding.
     pub(super) vector: Option<Var>,
+    /// The sum of the attention weights of earlier steps, rows × source length, with coverage.
+    pub(super) covered: Option<Var>,
     /// Number of tokens so far.
     pub(super) position: usize,
 }
@@ -80,7 +107,13 @@ impl DecoderStack {
         let mut attention = None;
         if attends {
             let (score, local) = (config.score_options(), config.locality());
-            attention = Some(SourceAttention::new(&mut builder.at("attention"), score, local, SITE)?);
+            let mut builder = builder.at("attention");
+            let plain = SourceAttention::new(&mut builder, score, local, SITE)?;
+            attention = Some(if config.coverage > 0.0 {
+                plain.with_coverage(&mut builder, score.d_hidden)
+            } else {
+                plain
+            });
         }
         let feeds = kind == DecoderAttention::Bahdanau || config.input_feeding;
         let gates = layers[0].projected_width();
@@ -88,7 +121,8 @@ impl DecoderStack {
         let width = 2 * d_model + if kind == DecoderAttention::Bahdanau { d_embedding } else { 0 };
         let combine = attends.then(|| Linear::new(&mut builder.at("combine"), width, d_model));
         let (is_residual, dropout) = (config.residual, Dropout::new(config.dropout));
-        Ok(Self { layers, attention, feed, combine, kind, d_model, is_residual, dropout })
+        let (covers, copies) = (config.coverage > 0.0, config.copy != Copying::None);
+        Ok(Self { layers, attention, feed, combine, kind, covers, copies, d_model, is_residual, dropout })
     }
 
     /// Keys and values for the steps; `None` without attention.
@@ -102,18 +136,25 @@ impl DecoderStack {
     }
 
     /// The state before the first token: the encoder's last states.
-    pub(super) fn start(&self, pass: &Pass<'_>, last: Vec<Var>) -> Result<StepState> {
+    pub(super) fn start(
+        &self,
+        pass: &Pass<'_>,
+        last: Vec<Var>,
+        memory: Option<&Memory>,
+    ) -> Result<StepState> {
         let rows = last.first().map_or(0, |state| state.shape()[0]);
+        let zeros = |width: usize| -> Result<Var> {
+            Ok(Var::constant(Tensor::zeros(&[rows, width]).to_device(&pass.parameters.device())?))
+        };
         let vector = match self.kind {
-            DecoderAttention::Luong if self.feed.is_some() => {
-                let zeros = Tensor::zeros(&[rows, self.d_model]).to_device(&pass.parameters.device())?;
-                Some(Var::constant(zeros))
-            }
+            DecoderAttention::Luong if self.feed.is_some() => Some(zeros(self.d_model)?),
             _ => None,
         };
+        let covered =
+            memory.filter(|_| self.covers).map(|memory| zeros(memory.keys.shape()[1])).transpose()?;
         let layers =
             last.into_iter().map(|state| LayerState { state, output: None, tape: Vec::new() }).collect();
-        Ok(StepState { layers, vector, position: 0 })
+        Ok(StepState { layers, vector, covered, position: 0 })
     }
 
     /// The input of the output layer for embedded target tokens (rows × length × d_embedding): rows × length × d_model.
@@ -124,14 +165,14 @@ impl DecoderStack {
         x: &Var,
         memory: Option<&Memory>,
         state: &mut StepState,
-    ) -> Result<Var> {
-        let y = if self.feed.is_some() {
+    ) -> Result<Decoded> {
+        let Decoded { vector, attended } = if self.feed.is_some() {
             self.by_steps(pass, x, memory, state)?
         } else {
             self.at_once(pass, x, memory, state)?
         };
-        pass.capture.activation(|| "decoder.vector".into(), &y);
-        self.dropout.forward(pass, &y)
+        pass.capture.activation(|| "decoder.vector".into(), &vector);
+        Ok(Decoded { vector: self.dropout.forward(pass, &vector)?, attended })
     }
 
     /// All positions at once, layer by layer.
@@ -141,7 +182,7 @@ impl DecoderStack {
         embedded: &Var,
         memory: Option<&Memory>,
         state: &mut StepState,
-    ) -> Result<Var> {
+    ) -> Result<Decoded> {
         let mut x = embedded.clone();
         for (index, (layer, state)) in self.layers.iter().zip(&mut state.layers).enumerate() {
             if index > 0 {
@@ -154,16 +195,14 @@ impl DecoderStack {
         let start = state.position;
         state.position += embedded.shape()[1];
         let (Some(attention), Some(memory), Some(combine)) = (&self.attention, memory, &self.combine) else {
-            return Ok(x);
+            return Ok(Decoded { vector: x, attended: None });
         };
-        let (context, weights) = attention.attend(pass, &x, memory, start)?;
-        attention.capture(pass, &[weights])?;
+        let (context, weights) = attend((pass, attention, memory), &x, start, &mut state.covered)?;
+        attention.capture(pass, std::slice::from_ref(&weights))?;
         let both = concat(pass.tape, &[&context, &x], 2)?;
-        combine.forward_with(
-            pass,
-            &both,
-            LinearOptions { activation: Activation::Tanh, ..Default::default() },
-        )
+        let options = LinearOptions { activation: Activation::Tanh, ..Default::default() };
+        let vector = combine.forward_with(pass, &both, options)?;
+        Ok(Decoded { vector, attended: self.copies.then_some(Attended { hidden: x, context, weights }) })
     }
 
     /// One position after the other, because each step's input depends on the attention of the last.
@@ -173,41 +212,49 @@ impl DecoderStack {
         embedded: &Var,
         memory: Option<&Memory>,
         state: &mut StepState,
-    ) -> Result<Var> {
+    ) -> Result<Decoded> {
         let (Some(attention), Some(memory)) = (&self.attention, memory) else {
             unreachable!("a decoder that feeds has attention")
         };
         let &[rows, length, _] = embedded.shape() else { unreachable!("embeddings have three axes") };
         let weights = self.step_weights(pass)?;
         let projected = self.layers[0].project(pass, embedded)?;
-        let (mut vectors, mut contexts, mut captured) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut vectors, mut hidden) = (Vec::new(), Vec::new());
+        let (mut contexts, mut captured) = (Vec::new(), Vec::new());
         for t in 0..length {
             let projected = slice(pass.tape, &projected, 1, t..t + 1)?;
             let embedded = || slice(pass.tape, embedded, 1, t..t + 1);
             let step = Step { pass, attention, memory, weights: &weights };
-            let (y, context, of_source) = match self.kind {
-                DecoderAttention::Bahdanau => self.bahdanau(&step, &projected, embedded, state)?,
-                _ => self.fed(&step, &projected, embedded, state)?,
+            let own = if self.kind == DecoderAttention::Bahdanau {
+                self.bahdanau(&step, &projected, embedded, state)?
+            } else {
+                let (own, vector) = self.fed(&step, &projected, embedded, state)?;
+                vectors.push(vector);
+                own
             };
             state.position += 1;
-            vectors.push(y);
-            contexts.push(context);
-            captured.push(of_source);
+            hidden.push(own.hidden);
+            contexts.push(own.context);
+            captured.push(own.weights);
         }
         attention.capture(pass, &captured)?;
         let all = |parts: &[Var]| -> Result<Var> {
             let parts: Vec<Var> = parts.iter().map(|part| part.reshaped(&[rows, 1, self.d_model])).collect();
             concat(pass.tape, &parts.iter().collect::<Vec<_>>(), 1)
         };
-        let hidden = all(&vectors)?;
-        match (self.kind, &self.combine) {
+        let vector = match (self.kind, &self.combine) {
             (DecoderAttention::Bahdanau, Some(combine)) => {
-                let both = concat(pass.tape, &[&all(&contexts)?, &hidden, embedded], 2)?;
+                let both = concat(pass.tape, &[&all(&contexts)?, &all(&hidden)?, embedded], 2)?;
                 let options = LinearOptions { activation: Activation::Tanh, ..Default::default() };
-                combine.forward_with(pass, &both, options)
+                combine.forward_with(pass, &both, options)?
             }
-            _ => Ok(hidden),
-        }
+            _ => all(&vectors)?,
+        };
+        let attended = || -> Result<Attended> {
+            let weights = concat(pass.tape, &captured.iter().collect::<Vec<_>>(), 1)?;
+            Ok(Attended { hidden: all(&hidden)?, context: all(&contexts)?, weights })
+        };
+        Ok(Decoded { vector, attended: self.copies.then(attended).transpose()? })
     }
 
     fn step_weights<'a>(&self, pass: &Pass<'a>) -> Result<StepWeights<'a>> {
@@ -219,14 +266,14 @@ impl DecoderStack {
         })
     }
 
-    /// A step with attention before the cell: h, context and weights.
+    /// A step with attention before the cell.
     fn bahdanau(
         &self,
         step: &Step<'_, '_>,
         projected: &Var,
         embedded: impl Fn() -> Result<Var>,
         state: &mut StepState,
-    ) -> Result<(Var, Var, Var)> {
+    ) -> Result<Attended> {
         let pass = step.pass;
         let top = state.layers.last().expect("at least one layer");
         let query = if let Some(output) = &top.output {
@@ -235,30 +282,32 @@ impl DecoderStack {
             let h = slice(pass.tape, &top.state, 1, 0..self.d_model)?;
             h.reshaped(&[h.shape()[0], 1, self.d_model])
         };
-        let (context, weights) = step.attention.attend(pass, &query, step.memory, state.position)?;
-        let h = self.cells(step, projected, &context, (embedded, state))?;
-        Ok((h, context, weights))
+        let of = (pass, step.attention, step.memory);
+        let (context, weights) = attend(of, &query, state.position, &mut state.covered)?;
+        let hidden = self.cells(step, projected, &context, (embedded, state))?;
+        Ok(Attended { hidden, context, weights })
     }
 
-    /// A step with attention after the cell and input feeding: the attention vector, context and weights.
+    /// A step with attention after the cell and input feeding, and its attention vector.
     fn fed(
         &self,
         step: &Step<'_, '_>,
         projected: &Var,
         embedded: impl Fn() -> Result<Var>,
         state: &mut StepState,
-    ) -> Result<(Var, Var, Var)> {
+    ) -> Result<(Attended, Var)> {
         let pass = step.pass;
         let last = state.vector.clone().expect("set at the start");
         let rows = last.shape()[0];
         let h =
             self.cells(step, projected, &last.reshaped(&[rows, 1, self.d_model]), (embedded, &mut *state))?;
-        let (context, weights) = step.attention.attend(pass, &h, step.memory, state.position)?;
+        let of = (pass, step.attention, step.memory);
+        let (context, weights) = attend(of, &h, state.position, &mut state.covered)?;
         let both = concat(pass.tape, &[&context, &h], 2)?;
         let combine = step.weights.combine.as_ref().expect("declared with attention");
         let vector = tanh(pass.tape, &combine.linear(pass.tape, &both)?);
         state.vector = Some(vector.reshaped(&[rows, self.d_model]));
-        Ok((vector, context, weights))
+        Ok((Attended { hidden: h, context, weights }, vector))
     }
 
     /// One position through all layers, `fed` being added to the first layer's input: the top layer's output, rows × 1 ×
@@ -366,4 +415,26 @@ impl Layer {
             (Self::Plain(_), None) => unreachable!("its weight is shared by the steps"),
         }
     }
+}
+
+/// Context and weights of queries (rows × length × d_model); with coverage they attend one after the other.
+fn attend(
+    step: (&Pass<'_>, &SourceAttention, &Memory),
+    query: &Var,
+    start: usize,
+    covered: &mut Option<Var>,
+) -> Result<(Var, Var)> {
+    let (pass, attention, memory) = step;
+    let Some(sum) = covered else { return attention.attend(pass, query, memory, start) };
+    let (mut contexts, mut all) = (Vec::new(), Vec::new());
+    for t in 0..query.shape()[1] {
+        let query = slice(pass.tape, query, 1, t..t + 1)?;
+        let memory = attention.covered(pass, memory, sum)?;
+        let (context, weights) = attention.attend(pass, &query, &memory, start + t)?;
+        *sum = add(pass.tape, sum, &weights.reshaped(sum.shape()))?;
+        contexts.push(context);
+        all.push(weights);
+    }
+    let joined = |parts: &[Var]| concat(pass.tape, &parts.iter().collect::<Vec<_>>(), 1);
+    Ok((joined(&contexts)?, joined(&all)?))
 }

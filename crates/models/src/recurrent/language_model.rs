@@ -6,7 +6,8 @@
 
 use polyhead_attention::layers::{Dropout, Embedding};
 use polyhead_attention::{Builder, Pass};
-use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Tensor, Var};
+use polyhead_tensor::ops::shape::concat;
+use polyhead_tensor::{Device, Indices, Init, ParameterId, Parameters, Tape, Tensor, Var};
 use serde::{Deserialize, Serialize};
 
 use super::config::Cell;
@@ -173,15 +174,30 @@ impl RecurrentLanguageModel {
     /// The state after `prompts`, of which the last token is left to the first step.
     pub(crate) fn start(&self, pass: &Pass<'_>, prompts: &[&[u32]]) -> Result<RecurrentTextState> {
         let longest = prompts.iter().map(|prompt| prompt.len()).max().unwrap_or(0);
-        if longest == 0 {
-            return Ok(RecurrentTextState { layers: None, parents: None });
+        let mut state = RecurrentTextState { layers: None, parents: None, rows: prompts.len() };
+        if longest > 0 {
+            self.extend(pass, &mut state, prompts)?;
         }
-        for prompt in prompts {
-            check_ids(prompt, self.config.vocab_size)?;
+        Ok(state)
+    }
+
+    /// Appends a text to each row; one of them is not empty.
+    pub(crate) fn extend(
+        &self,
+        pass: &Pass<'_>,
+        state: &mut RecurrentTextState,
+        texts: &[&[u32]],
+    ) -> Result<()> {
+        let device = pass.parameters.device();
+        for text in texts {
+            check_ids(text, self.config.vocab_size)?;
         }
-        let ids = Ids::padded_to(prompts.iter().copied().map(Some), longest, self.config.pad_id);
-        let found = self.run(pass, &ids.to_device(&pass.parameters.device())?, None)?;
-        Ok(RecurrentTextState { layers: Some(found.last), parents: None })
+        state.follow_parents(&device)?;
+        let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
+        let ids = Ids::padded_to(texts.iter().copied().map(Some), longest, self.config.pad_id);
+        let found = self.run(pass, &ids.to_device(&device)?, state.layers.as_deref())?;
+        state.layers = Some(found.last);
+        Ok(())
     }
 
     /// Appends one token to each row and returns the logits of the next: rows × vocab_size.
@@ -193,13 +209,7 @@ impl RecurrentLanguageModel {
     ) -> Result<Tensor> {
         check_ids(tokens, self.config.vocab_size)?;
         let device = pass.parameters.device();
-        if let (Some(parents), Some(layers)) = (state.parents.take(), &mut state.layers) {
-            let rows: Indices = parents.iter().map(|&row| row as u32).collect();
-            let rows = rows.to_device(&device)?;
-            for layer in layers {
-                *layer = gathered(layer, &rows)?;
-            }
-        }
+        state.follow_parents(&device)?;
         let ids = Ids::padded_to(tokens.chunks(1).map(Some), 1, self.config.pad_id).to_device(&device)?;
         let found = self.run(pass, &ids, state.layers.as_deref())?;
         state.layers = Some(found.last);
@@ -211,17 +221,62 @@ impl RecurrentLanguageModel {
 }
 
 /// The state of each layer after the tokens so far.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RecurrentTextState {
     /// h and c of each layer, rows × (n_states · d_model); `None`: zeros.
     layers: Option<Vec<Var>>,
     /// Rows of the previous step that the next one continues; `None`: all, in order.
     parents: Option<Vec<usize>>,
+    /// Number of rows.
+    rows: usize,
 }
 
 impl RecurrentTextState {
+    /// The state of one row.
+    pub(crate) fn row(&self, row: usize, device: &Device) -> Result<Self> {
+        let mut one = self.clone();
+        one.reorder(&[row]);
+        one.follow_parents(device)?;
+        Ok(one)
+    }
+
+    fn follow_parents(&mut self, device: &Device) -> Result<()> {
+        if let (Some(parents), Some(layers)) = (self.parents.take(), &mut self.layers) {
+            let rows: Indices = parents.iter().map(|&row| row as u32).collect();
+            let rows = rows.to_device(device)?;
+            for layer in layers {
+                *layer = gathered(layer, &rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the rows of another state.
+    pub(crate) fn join(&mut self, mut other: Self, device: &Device) -> Result<()> {
+        self.follow_parents(device)?;
+        other.follow_parents(device)?;
+        let (rows, more) = (self.rows, other.rows);
+        self.rows += more;
+        let ([Some(widths), _] | [None, Some(widths)]) = [&self.layers, &other.layers].map(|layers| {
+            layers.as_ref().map(|layers| layers.iter().map(|layer| layer.shape()[1]).collect::<Vec<_>>())
+        }) else {
+            return Ok(());
+        };
+        let or_zeros = |layers: Option<Vec<Var>>, rows: usize| {
+            let zeros = |&width: &usize| Ok(Var::constant(Tensor::zeros(&[rows, width]).to_device(device)?));
+            layers.map_or_else(|| widths.iter().map(zeros).collect::<Result<Vec<Var>>>(), Ok)
+        };
+        let own: Vec<Var> = or_zeros(self.layers.take(), rows)?;
+        let theirs: Vec<Var> = or_zeros(other.layers.take(), more)?;
+        let tape = Tape::inference();
+        let joined = own.iter().zip(&theirs).map(|(own, other)| concat(&tape, &[own, other], 0));
+        self.layers = Some(joined.collect::<polyhead_tensor::Result<_>>()?);
+        Ok(())
+    }
+
     /// Replaces row i by row `rows[i]`, at the next step.
     pub(crate) fn reorder(&mut self, rows: &[usize]) {
+        self.rows = rows.len();
         self.parents = Some(match self.parents.take() {
             None => rows.to_vec(),
             Some(before) => rows.iter().map(|&row| before[row]).collect(),

@@ -2,7 +2,8 @@
 //! [`encoder`] is a classifier and [`language_model`] a language model of the same layers.
 //!
 //! Sutskever, Vinyals & Le 2014 (no attention), Bahdanau, Cho & Bengio 2015 (attention before the cell), Luong, Pham &
-//! Manning 2015 (after it, with input feeding and local attention), Cheng, Dong & Lapata 2016 (LSTMN).
+//! Manning 2015 (after it, with input feeding and local attention), Cheng, Dong & Lapata 2016 (LSTMN), See, Liu & Manning
+//! 2017 (copying with coverage, [`crate::copying`]).
 //!
 //! ```
 //! use polyhead_models::recurrent::{RecurrentConfig, RecurrentTranslator};
@@ -31,12 +32,14 @@ use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
 use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Tensor, Var};
 
 pub use self::config::{Cell, DecoderAttention, LocalAttention, RecurrentConfig};
-use self::decoder::{CROSS, DecoderStack, SITE};
+use self::decoder::{CROSS, Decoded, DecoderStack, SITE};
 pub use self::encoder::{RecurrentEncoder, RecurrentEncoderConfig, StatePooling};
 pub use self::language_model::{RecurrentLanguageModel, RecurrentLanguageModelConfig};
 use self::stack::RecurrentStack;
 pub use self::state::RecurrentState;
+pub(crate) use self::state::gathered_memory;
 use crate::Result;
+use crate::copying::{self, CopyGate, CopyTerms, Copying, DecoderOutput};
 use crate::ids::Ids;
 use crate::transformer::config::Tie;
 
@@ -48,6 +51,7 @@ pub struct RecurrentTranslator {
     target: Embedding,
     encoder: RecurrentStack,
     decoder: DecoderStack,
+    copy: Option<CopyGate>,
     output: Embedding,
     output_bias: Option<ParameterId>,
 }
@@ -82,7 +86,9 @@ impl RecurrentTranslator {
             .then(|| builder.at("output").declare("bias", &[target_vocab_size], Init::Zeros));
         let encoder = RecurrentStack::new(&mut builder, &config.encoder_options());
         let decoder = DecoderStack::new(&mut builder.at("decoder"), config)?;
-        Ok(Self { config: config.clone(), source, target, encoder, decoder, output, output_bias })
+        let copy = (config.copy != Copying::None)
+            .then(|| CopyGate::new(&mut builder.at("copy.gate"), 2 * d_model + d_embedding));
+        Ok(Self { config: config.clone(), source, target, encoder, decoder, copy, output, output_bias })
     }
 
     /// The config of the model.
@@ -119,44 +125,89 @@ impl RecurrentTranslator {
         Ok(self.encoder.forward(pass, &x, Some(source.lengths()), None)?)
     }
 
-    /// Logits of the token after each target token: rows × target length × vocab_size.
+    /// The ids without words that the vocabulary lacks, if the model copies.
+    fn known(&self, ids: &Ids) -> Ids {
+        let &RecurrentConfig { target_vocab_size, unknown_id, .. } = &self.config;
+        if self.copy.is_some() { ids.known(target_vocab_size, unknown_id) } else { ids.clone() }
+    }
+
+    /// Logits of the token after each target token; see [`crate::SequenceToSequence::forward`].
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
     pub fn forward(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
-        let x = self.decode_all(pass, source, target)?;
-        self.logits(pass, &x)
+        let source = &self.known(source);
+        let DecoderOutput { x, copied } = self.decode_all(pass, source, target)?;
+        let logits = self.logits(pass, &x)?;
+        match copied {
+            Some(copied) => copied.extended(&logits, source),
+            None => Ok(logits),
+        }
     }
 
-    /// The input of the output layer: rows × target length × d_model.
-    fn decode_all(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
+    /// What the output layer and copying compute with.
+    pub(crate) fn decode_all(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<DecoderOutput> {
+        let (source, target) = (&self.known(source), &self.known(target));
         let encoded = self.encode(pass, source)?;
         let memory = self.decoder.memory(pass, &encoded.states, source.lengths())?;
-        let mut state = self.decoder.start(pass, encoded.last)?;
+        let mut state = self.decoder.start(pass, encoded.last, memory.as_ref())?;
         let x = self.embed(pass, &self.target, target.ids(), target.length())?;
         pass.capture.activation(|| "decoder.embedding".into(), &x);
-        Ok(self.decoder.forward(pass, &x, memory.as_ref(), &mut state)?)
+        let decoded = self.decoder.forward(pass, &x, memory.as_ref(), &mut state)?;
+        self.output(pass, decoded, &x)
     }
 
-    /// Mean cross-entropy of `expected` given `target` (teacher forcing). A scalar.
-    ///
-    /// # Errors
-    /// If an id is outside the vocabulary or the lengths differ.
-    pub fn loss(
+    /// Adds what is copied by to the outputs of the decoder for embedded tokens.
+    fn output(&self, pass: &Pass<'_>, decoded: Decoded, embedded: &Var) -> Result<DecoderOutput> {
+        let Decoded { vector: x, attended } = decoded;
+        let copied = match (&self.copy, attended) {
+            (Some(copy), Some(attended)) => {
+                let gate = copy.forward(pass, &[&attended.context, &attended.hidden, embedded])?;
+                Some(CopyTerms { weights: attended.weights, gate })
+            }
+            _ => None,
+        };
+        Ok(DecoderOutput { x, copied })
+    }
+
+    /// The logits of the generator, and what is copied by, for a model that copies.
+    pub(crate) fn copied(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<(Var, CopyTerms)> {
+        let DecoderOutput { x, copied } = self.decode_all(pass, source, target)?;
+        Ok((self.logits(pass, &x)?, copied.expect("the caller asks a model that copies")))
+    }
+
+    /// The cross-entropy of `expected` given `target` (teacher forcing), and the weighted coverage loss. Scalars.
+    pub(crate) fn losses(
         &self,
         pass: &Pass<'_>,
         source: &Ids,
         target: &Ids,
         expected: &Indices,
         options: CrossEntropyOptions,
+    ) -> Result<copying::Losses> {
+        let source = &self.known(source);
+        let DecoderOutput { x, copied } = self.decode_all(pass, source, target)?;
+        if let Some(copied) = copied {
+            let logits = (&self.logits(pass, &x)?, source);
+            return copied.losses(pass.tape, logits, expected, options, self.config.coverage);
+        }
+        let cross_entropy = self.cross_entropy(pass, &x, expected, options)?;
+        Ok(copying::Losses { cross_entropy, coverage: None })
+    }
+
+    fn cross_entropy(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        expected: &Indices,
+        options: CrossEntropyOptions,
     ) -> Result<Var> {
-        let x = self.decode_all(pass, source, target)?;
         match self.output.output(pass, self.output_bias).filter(|_| !pass.capture.wants_activations()) {
             Some((weight, bias)) => {
-                let layer = OutputLayer { x: &x, weight: &weight, bias: bias.as_ref() };
+                let layer = OutputLayer { x, weight: &weight, bias: bias.as_ref() };
                 Ok(output_cross_entropy(pass.tape, layer, expected, options)?)
             }
-            None => Ok(cross_entropy(pass.tape, &self.logits(pass, &x)?, expected, options)?),
+            None => Ok(cross_entropy(pass.tape, &self.logits(pass, x)?, expected, options)?),
         }
     }
 
@@ -172,7 +223,10 @@ impl RecurrentTranslator {
         expected: &Indices,
         options: RDropOptions,
     ) -> Result<RDrop> {
-        let x = self.decode_all(pass, source, target)?;
+        if self.copy.is_some() {
+            return Err(copying::no_r_drop());
+        }
+        let DecoderOutput { x, .. } = self.decode_all(pass, source, target)?;
         match self.output.output(pass, self.output_bias).filter(|_| !pass.capture.wants_activations()) {
             Some((weight, bias)) => {
                 let layer = OutputLayer { x: &x, weight: &weight, bias: bias.as_ref() };
@@ -184,29 +238,46 @@ impl RecurrentTranslator {
 
     /// The decoder state before the first token, with one row per sentence.
     pub(crate) fn start(&self, pass: &Pass<'_>, source: &Ids) -> Result<RecurrentState> {
+        let source = &self.known(source);
         let on_device = source.to_device(&pass.parameters.device())?;
         let encoded = self.encode(pass, &on_device)?;
         let memory = self.decoder.memory(pass, &encoded.states, on_device.lengths())?;
-        let step = self.decoder.start(pass, encoded.last)?;
-        Ok(RecurrentState::new(step, memory, source.lengths().host()))
+        let step = self.decoder.start(pass, encoded.last, memory.as_ref())?;
+        Ok(RecurrentState::new(step, memory, source))
     }
 
-    /// One decoding step, a token per row: the input of the output layer, rows × d_model.
-    pub(crate) fn step(&self, pass: &Pass<'_>, state: &mut RecurrentState, tokens: &[u32]) -> Result<Var> {
+    /// One decoding step, a token per row.
+    pub(crate) fn step(
+        &self,
+        pass: &Pass<'_>,
+        state: &mut RecurrentState,
+        tokens: &[u32],
+    ) -> Result<DecoderOutput> {
+        let known = self.known(&Ids::padded_to(tokens.chunks(1).map(Some), 1, self.config.pad_id));
+        let tokens = known.ids().host();
         check_ids(tokens, self.config.target_vocab_size)?;
         let device = pass.parameters.device();
         let ids = Indices::from(tokens).to_device(&device)?;
         let x = self.embed(pass, &self.target, &ids, 1)?;
         let (step, memory) = state.for_step(&device)?;
-        let y = self.decoder.forward(pass, &x, memory, step)?;
-        Ok(y.reshaped(&[tokens.len(), self.config.d_model]))
+        let decoded = self.decoder.forward(pass, &x, memory, step)?;
+        let output = self.output(pass, decoded, &x)?;
+        Ok(DecoderOutput { x: output.x.reshaped(&[tokens.len(), self.config.d_model]), ..output })
     }
 
-    /// The logits of a step: rows × d_model → rows × vocab_size.
-    pub(crate) fn step_logits(&self, pass: &Pass<'_>, x: &Var) -> Result<Tensor> {
-        let logits = self.output.step_logits(pass, x, self.output_bias)?;
+    /// The logits of a step: rows × vocab_size, or ln P over the extended vocabulary if the model copies.
+    pub(crate) fn step_logits(
+        &self,
+        pass: &Pass<'_>,
+        output: &DecoderOutput,
+        state: &RecurrentState,
+    ) -> Result<Tensor> {
+        let logits = self.output.step_logits(pass, &output.x, self.output_bias)?;
         pass.capture.activation(|| "logits".into(), &logits);
-        Ok(logits.value().clone())
+        match &output.copied {
+            Some(copied) => copied.distribution(&logits, &state.source_ids()),
+            None => Ok(logits.value().clone()),
+        }
     }
 
     /// The weight of the output layer and the bias of the logits.

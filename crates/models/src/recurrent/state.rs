@@ -5,6 +5,8 @@ use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
 use polyhead_tensor::{Device, Indices, Result, Tape, Var};
 
 use super::decoder::StepState;
+use crate::copying::CopySources;
+use crate::ids::Ids;
 
 /// Decoder state: h and c of every row, and the encoder's states of its sentence.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub struct RecurrentState {
     sentence_memory: Option<Memory>,
     /// The same, one row per hypothesis; `None` if it has to be gathered again.
     row_memory: Option<Memory>,
+    /// The sources, for lengths and copying.
+    sources: CopySources,
     /// Number of tokens of each sentence.
     lengths: Vec<u32>,
     /// The sentence of each row.
@@ -24,13 +28,14 @@ pub struct RecurrentState {
 
 impl RecurrentState {
     /// A state with one row per sentence.
-    pub(super) fn new(step: StepState, memory: Option<Memory>, lengths: &[u32]) -> Self {
-        let (row_memory, sentences) = (memory.clone(), (0..lengths.len()).collect());
+    pub(super) fn new(step: StepState, memory: Option<Memory>, source: &Ids) -> Self {
+        let (row_memory, sentences) = (memory.clone(), (0..source.rows()).collect());
         Self {
             step,
             sentence_memory: memory,
             row_memory,
-            lengths: lengths.to_vec(),
+            sources: CopySources::new(source, None),
+            lengths: source.lengths().host().to_vec(),
             sentences,
             parents: None,
         }
@@ -39,6 +44,11 @@ impl RecurrentState {
     /// The source sentence of each row.
     pub fn sentences(&self) -> &[usize] {
         &self.sentences
+    }
+
+    /// The ids of the source of each row.
+    pub(super) fn source_ids(&self) -> Indices {
+        self.sources.ids(&self.sentences)
     }
 
     /// Replaces row i by row `rows[i]`, at the next step.
@@ -61,22 +71,32 @@ impl RecurrentState {
             let layers = self.step.layers.iter_mut();
             let all = layers
                 .flat_map(|layer| layer.tape.iter_mut().chain(&mut layer.output).chain([&mut layer.state]));
-            for state in all.chain(&mut self.step.vector) {
+            for state in all.chain(&mut self.step.vector).chain(&mut self.step.covered) {
                 *state = gathered(state, &rows)?;
             }
         }
         if let (None, Some(memory)) = (&self.row_memory, &self.sentence_memory) {
-            let lengths: Indices = self.sentences.iter().map(|&sentence| self.lengths[sentence]).collect();
-            let rows: Indices = self.sentences.iter().map(|&sentence| sentence as u32).collect();
-            let rows = rows.to_device(device)?;
-            self.row_memory = Some(Memory {
-                keys: gathered(&memory.keys, &rows)?,
-                values: gathered(&memory.values, &rows)?,
-                lengths: lengths.to_device(device)?,
-            });
+            self.row_memory = Some(gathered_memory(memory, &self.sentences, &self.lengths, device)?);
         }
         Ok((&mut self.step, self.row_memory.as_ref()))
     }
+}
+
+/// The memory of rows, given the sentence of each and the lengths of the sentences.
+pub(crate) fn gathered_memory(
+    memory: &Memory,
+    sentences: &[usize],
+    lengths: &[u32],
+    device: &Device,
+) -> Result<Memory> {
+    let lengths: Indices = sentences.iter().map(|&sentence| lengths[sentence]).collect();
+    let rows: Indices = sentences.iter().map(|&sentence| sentence as u32).collect();
+    let rows = rows.to_device(device)?;
+    Ok(Memory {
+        keys: gathered(&memory.keys, &rows)?,
+        values: gathered(&memory.values, &rows)?,
+        lengths: lengths.to_device(device)?,
+    })
 }
 
 /// Entries of the first axis of `x`, in the order of `rows`.

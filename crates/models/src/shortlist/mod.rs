@@ -14,6 +14,7 @@ use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{Dtype, Parameters, Prepared, Tensor};
 
 pub use self::lexical::{LexicalShortlist, LexicalTable};
+use crate::copying::unsupported;
 use crate::decode::rows::spread;
 use crate::decode::{ListedLogits, NextToken, StepLogits};
 use crate::sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence};
@@ -45,6 +46,10 @@ impl Shortlist {
     /// If an id is outside the target vocabulary.
     pub fn new(model: &SequenceToSequence, parameters: &Parameters, ids: &[u32]) -> Result<Self> {
         let ([_, vocab_size], end_id) = (model.vocab_sizes(), model.special_ids().end_id);
+        if model.copies() {
+            let reason = "it writes words that no list has; leave out the shortlist";
+            return Err(unsupported("a shortlist", reason));
+        }
         let ids = ascending(ids.iter().copied().chain([end_id]).collect());
         if let Some(id) = ids.iter().find(|id| **id as usize >= vocab_size) {
             return Err(outside(*id, vocab_size));

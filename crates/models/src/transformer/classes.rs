@@ -134,6 +134,7 @@ impl TransformerEncoder {
             position,
             max_len,
             dropout,
+            ..LayerOptions::default()
         };
         let mask = config.encoder_sight.mask();
         let stack = StackOptions { kind: ENCODER, sizes: config.encoder, layer, mask, cross: None };

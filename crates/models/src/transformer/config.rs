@@ -13,6 +13,8 @@ use polyhead_attention::multi_head::HeadShape;
 use polyhead_tensor::ops::linear::Activation;
 use serde::{Deserialize, Serialize};
 
+use crate::copying::Copying;
+
 /// Sizes of one stack of layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -113,6 +115,44 @@ pub enum PositionConfig {
         base: f32,
         /// The components that form a pair.
         pairing: RotaryPairing,
+        /// Scaling for texts longer than in the first training; default: none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scaling: Option<RotaryScale>,
+    },
+}
+
+/// Scaling of rotary positions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RotaryScale {
+    /// All angles are divided by `factor`.
+    Linear {
+        /// The divisor.
+        factor: f32,
+    },
+    /// The rule of Llama 3: slow pairs are divided by `factor`, fast ones are not.
+    Llama3 {
+        /// The divisor of slow pairs.
+        factor: f32,
+        /// Turns over the original positions up to which a pair is slow.
+        low: f32,
+        /// Turns over the original positions from which a pair is fast.
+        high: f32,
+        /// Positions of the first training.
+        original: usize,
+    },
+    /// YaRN (Peng et al. 2023): the same, interpolated by the index of the pair.
+    Yarn {
+        /// The divisor of slow pairs.
+        factor: f32,
+        /// Turns over the original positions from which a pair is fast.
+        fast: f32,
+        /// Turns over the original positions up to which a pair is slow.
+        slow: f32,
+        /// Positions of the first training.
+        original: usize,
+        /// Factor of the rotated queries and keys.
+        attention: f32,
     },
 }
 
@@ -245,6 +285,12 @@ pub struct TransformerConfig {
     pub end_id: u32,
     /// Id of the token that decoding starts from.
     pub start_id: u32,
+    /// Copying of source words: `none` or `pointer_generator`; default: `none`.
+    pub copy: Copying,
+    /// Weight of the coverage loss of the copy head; default: 0.
+    pub coverage: f32,
+    /// Id of words that the vocabulary lacks, used in copying.
+    pub unknown_id: u32,
     /// Dropout probabilities in training.
     pub dropout: Dropout,
 }
@@ -272,6 +318,9 @@ impl Default for TransformerConfig {
             pad_id: 0,
             end_id: 0,
             start_id: 0,
+            copy: Copying::None,
+            coverage: 0.0,
+            unknown_id: 0,
             dropout: Dropout::default(),
         }
     }

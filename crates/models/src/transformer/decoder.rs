@@ -1,5 +1,5 @@
-//! The decoder: a causal `Stack` over embedded tokens, applied to whole sequences in training and token by token in
-//! decoding.
+//! The decoder: a causal `Stack` over embedded tokens, applied to whole sequences in training and to prompts, and token by
+//! token in decoding.
 
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::{Builder, Pass, SiteGroup};
@@ -48,7 +48,7 @@ impl DecoderState {
         self.stack.cache.rows().sources()
     }
 
-    /// Number of tokens so far.
+    /// Number of tokens of the longest row so far.
     pub fn len(&self) -> usize {
         self.stack.cache.len()
     }
@@ -58,9 +58,32 @@ impl DecoderState {
         self.stack.cache.is_empty()
     }
 
+    /// Number of tokens of each row so far.
+    pub fn lengths(&self) -> &[usize] {
+        self.stack.cache.rows().lengths()
+    }
+
     /// Replaces row i by row `rows[i]`.
     pub fn reorder(&mut self, rows: &[usize]) {
         self.stack.cache.reorder(rows);
+    }
+
+    /// Appends the rows of another state of the same model, without a source.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.stack.cache.join(&other.stack.cache);
+        self.repeated = Repeated::New;
+    }
+
+    /// True if texts can be appended to rows that have tokens, and rows be copied: on the CPU.
+    pub(crate) fn is_extendable(&self) -> bool {
+        self.stack.cache.rows().is_on_cpu()
+    }
+
+    /// A copy of the first `length` tokens of one row, without a source; `None` on a GPU.
+    pub(crate) fn prefix(&self, row: usize, length: usize) -> Option<Self> {
+        let cache = self.stack.cache.prefix(row, length)?;
+        let stack = StackState { cache, memory: Vec::new() };
+        Some(Self { stack, repeated: Repeated::New, recorded_shapes: [0; 2] })
     }
 }
 
@@ -87,6 +110,11 @@ impl DecoderStack {
         self.stack.sites()
     }
 
+    /// Maximum number of positions, if positions come from a table.
+    pub(crate) fn max_len(&self) -> Option<usize> {
+        self.max_len
+    }
+
     /// Decodes target ids, which attend to `source` → rows × target length × d_model.
     pub(crate) fn forward(&self, pass: &Pass<'_>, source: Option<Source<'_>>, target: &Ids) -> Result<Var> {
         let x = self.input.forward(pass, target.ids(), target.length(), 0)?;
@@ -105,6 +133,39 @@ impl DecoderStack {
         let rows = StepRows::of_sources(source_lengths, n_rows).on(&pass.parameters.device());
         let stack = self.stack.start(pass, memory, rows)?;
         Ok(DecoderState { stack, repeated: Repeated::New, recorded_shapes: [0; 2] })
+    }
+
+    /// The state after `ids`, with capacity for `n_rows` rows; the stack has no cross-attention. One pass over all tokens gives
+    /// the bits of a step for each.
+    pub(crate) fn prefill(&self, pass: &Pass<'_>, ids: &Ids, n_rows: usize) -> Result<DecoderState> {
+        let device = pass.parameters.device();
+        let lengths: Vec<usize> = ids.lengths().host().iter().map(|&length| length as usize).collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        self.check_len(longest)?;
+        check_ids(ids.ids().host(), self.vocab_size)?;
+        let rows = StepRows::new(lengths.len(), n_rows).on(&device).filled(&lengths);
+        let stack = if longest == 0 {
+            self.stack.start(pass, None, rows)?
+        } else {
+            let ids = ids.to_device(&device)?;
+            let x = self.input.forward(pass, ids.ids(), ids.length(), 0)?;
+            pass.capture.activation(|| format!("{}.embedding", self.name), &x);
+            self.stack.prefill(pass, x, rows)?
+        };
+        Ok(DecoderState { stack, repeated: Repeated::New, recorded_shapes: [0; 2] })
+    }
+
+    /// Appends a text to each row, on the CPU: one pass over all tokens, with the bits of a step for each.
+    pub(crate) fn extend(&self, pass: &Pass<'_>, state: &mut DecoderState, texts: &[&[u32]]) -> Result<()> {
+        let cache = &mut state.stack.cache;
+        let ends = cache.rows().lengths().iter().zip(texts).map(|(length, text)| length + text.len());
+        let longest = ends.max().unwrap_or(0);
+        self.check_len(longest)?;
+        check_ids(&texts.concat(), self.vocab_size)?;
+        let rows = cache.begin_texts(texts, self.stack.mask());
+        let done = self.newest(pass, &mut state.stack);
+        state.stack.cache.end_texts(rows, texts);
+        done.map(drop)
     }
 
     /// One decoding step, a token per row: `finish` maps rows × d_model to the result of the step, a row per token. A
@@ -137,12 +198,20 @@ impl DecoderStack {
         Ok(y.expect("both branches set the result").first_rows(tokens.len()))
     }
 
+    /// Checks that there are positions for texts of `longest` tokens.
+    fn check_len(&self, longest: usize) -> Result<()> {
+        match self.max_len.filter(|max_len| *max_len < longest) {
+            Some(max_len) => {
+                let expected = format!("at least {longest} positions");
+                Err(Error::Shape { operation: "prefill", name: "positions", found: vec![max_len], expected })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Checks ids and length, since operations do not check their inputs when they are replayed.
     fn check(&self, len: usize, tokens: &[u32]) -> Result<()> {
-        let vocab_size = self.vocab_size;
-        if let Some((position, &id)) = tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
-            return Err(Error::Id { operation: "embedding", id, position, vocab_size });
-        }
+        check_ids(tokens, self.vocab_size)?;
         match self.max_len {
             Some(max_len) if len >= max_len => {
                 let expected = format!("more than {len} positions");
@@ -158,5 +227,12 @@ impl DecoderStack {
         let x = self.input.step(pass, state.cache.rows())?;
         pass.capture.activation(|| format!("{}.embedding", self.name), &x);
         self.stack.step(pass, x, state)
+    }
+}
+
+fn check_ids(ids: &[u32], vocab_size: usize) -> Result<()> {
+    match ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
+        Some((position, &id)) => Err(Error::Id { operation: "embedding", id, position, vocab_size }),
+        None => Ok(()),
     }
 }

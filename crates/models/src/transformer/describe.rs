@@ -3,10 +3,12 @@
 use polyhead_text::figures::grouped;
 
 use super::config::{
-    AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, SinusoidalLayout,
-    StackConfig, Tie,
+    AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, RotaryScale,
+    SinusoidalLayout, StackConfig, Tie,
 };
-use super::{Pooling, TransformerConfig, TransformerEncoderConfig};
+use super::language_model::Normalisation;
+use super::{Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig};
+use crate::copying::Copying;
 
 /// Vectors of width d_model that a layer stores per token for the backward pass.
 const ENCODER_VECTORS: usize = 10;
@@ -35,9 +37,11 @@ impl TransformerConfig {
     /// token account for them.
     pub(crate) fn activation_elements(&self) -> [usize; 2] {
         let layer = |vectors: usize, d_ff: usize| vectors * self.d_model + INNER_VECTORS * d_ff;
+        // With copying the logits and their gradient are stored whole.
+        let pool = if self.copy == Copying::None { POOL } else { 2 * POOL };
         let encoder = self.encoder.n_layers * layer(ENCODER_VECTORS, self.encoder.d_ff);
         let decoder =
-            self.decoder.n_layers * layer(DECODER_VECTORS, self.decoder.d_ff) + POOL * self.target_vocab_size;
+            self.decoder.n_layers * layer(DECODER_VECTORS, self.decoder.d_ff) + pool * self.target_vocab_size;
         [encoder, decoder]
     }
 }
@@ -61,6 +65,53 @@ impl TransformerEncoderConfig {
     }
 }
 
+impl TransformerLanguageModelConfig {
+    /// Elements of the K/V cache per token.
+    pub(crate) fn cache_elements(&self) -> usize {
+        let heads = self.decoder.heads(self.d_model);
+        self.decoder.n_layers * heads.n_key_heads * (heads.d_key + heads.d_value)
+    }
+
+    /// Activations, in elements, that a training step stores per token: those of an encoder layer, one more vector of width
+    /// d_ff for a gate, and logits.
+    pub(crate) fn activation_elements(&self) -> usize {
+        let inner = INNER_VECTORS + usize::from(self.gated);
+        let layer = ENCODER_VECTORS * self.d_model + inner * self.decoder.d_ff;
+        self.decoder.n_layers * layer + POOL * self.vocab_size
+    }
+}
+
+/// The description of a language model, as (label, text).
+pub(crate) fn language_model(config: &TransformerLanguageModelConfig) -> Vec<(&'static str, String)> {
+    let kind = match config.norm {
+        Normalisation::Layer => "layer",
+        Normalisation::Rms => "root mean square",
+    };
+    let norms = norms(config.norm_order, config.final_norm, config.norm_epsilon);
+    let gate = if config.gated { ", with a gate" } else { "" };
+    let places = [
+        (config.biases.query_key_value, "queries, keys and values"),
+        (config.biases.output, "attention output"),
+        (config.biases.feed_forward, "feed-forward layers"),
+    ];
+    let biases: Vec<&str> = places.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
+    let biases = if biases.is_empty() { "none".to_owned() } else { biases.join(", ") };
+    let output = if config.tie_output { "tied to the embeddings" } else { "a table of its own" };
+    let TransformerLanguageModelConfig { pad_id, end_id, start_id, max_len, .. } = config;
+    let vocabulary = grouped(config.vocab_size as u64);
+    vec![
+        ("decoder", stack(config.decoder, config.d_model)),
+        ("norms", format!("{kind}, {norms}")),
+        ("activation", format!("{}{gate}", config.activation.name())),
+        ("biases", biases),
+        ("positions", position(config.position, config.max_len)),
+        ("attention", format!("{}, causal", pattern(&config.attention))),
+        ("output", output.to_owned()),
+        ("vocabulary", format!("{vocabulary} ids; padding {pad_id}, end {end_id}, start {start_id}")),
+        ("max length", format!("{} tokens", grouped(*max_len as u64))),
+    ]
+}
+
 /// The description of a translator, as (label, text).
 pub(crate) fn translator(config: &TransformerConfig) -> Vec<(&'static str, String)> {
     let mut rows = vec![
@@ -75,6 +126,7 @@ pub(crate) fn translator(config: &TransformerConfig) -> Vec<(&'static str, Strin
     if config.cross_projection == CrossProjection::Shared {
         rows.push(("cross-attention", "one key/value projection shared by all layers".to_owned()));
     }
+    rows.extend(config.copy_keys().describe());
     let tie = config.tie.describe();
     let scale = if config.scale_embedding { ", scaled by √d_model" } else { "" };
     let bias = if config.output_bias { ", output bias" } else { "" };
@@ -146,12 +198,22 @@ fn position(position: PositionConfig, max_len: usize) -> String {
         }
         PositionConfig::Learned {} => format!("learned, {max_len} positions"),
         PositionConfig::Relative { max_distance } => format!("relative, distances up to {max_distance}"),
-        PositionConfig::Rotary { base, pairing } => {
+        PositionConfig::Rotary { base, pairing, scaling } => {
             let pairs = match pairing {
                 RotaryPairing::Interleaved => "interleaved pairs",
                 RotaryPairing::Halves => "pairs of halves",
             };
-            format!("rotary, base {base}, {pairs}")
+            let scaling = match scaling {
+                None => String::new(),
+                Some(RotaryScale::Linear { factor }) => format!(", divided by {factor}"),
+                Some(RotaryScale::Llama3 { factor, original, .. }) => {
+                    format!(", Llama 3's scaling from {original} positions by {factor}")
+                }
+                Some(RotaryScale::Yarn { factor, original, .. }) => {
+                    format!(", YaRN from {original} positions by {factor}")
+                }
+            };
+            format!("rotary, base {base}, {pairs}{scaling}")
         }
     }
 }

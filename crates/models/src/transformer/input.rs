@@ -8,10 +8,10 @@ use polyhead_tensor::ops::attention::StepRows;
 use polyhead_tensor::ops::decoding::StepPositions;
 use polyhead_tensor::ops::dropout::dropout;
 use polyhead_tensor::ops::embedding::EmbeddingOptions;
-use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions};
+use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions, RotaryScaling};
 use polyhead_tensor::{Indices, Result, Var};
 
-use super::config::{PositionConfig, RotaryPairing, SinusoidalLayout};
+use super::config::{PositionConfig, RotaryPairing, RotaryScale, SinusoidalLayout};
 
 /// Positions that are added to embeddings.
 #[derive(Debug, Clone)]
@@ -120,16 +120,29 @@ pub(super) fn position_encoding(
     max_len: usize,
 ) -> Result<PositionEncoding> {
     Ok(match position {
-        PositionConfig::Rotary { base, pairing } => {
+        PositionConfig::Rotary { base, pairing, scaling } => {
             let pairing = match pairing {
                 RotaryPairing::Interleaved => Pairing::Interleaved,
                 RotaryPairing::Halves => Pairing::Halves,
             };
-            PositionEncoding::Rotary(Rotary::new(d_key, max_len, RotaryOptions { base, pairing })?)
+            let scaling = scaling.map_or(RotaryScaling::None, rotary_scaling);
+            PositionEncoding::Rotary(Rotary::new(d_key, max_len, RotaryOptions { base, pairing, scaling })?)
         }
         PositionConfig::Relative { max_distance } => PositionEncoding::Relative { max_distance },
         PositionConfig::None {} | PositionConfig::Sinusoidal { .. } | PositionConfig::Learned {} => {
             PositionEncoding::Embedded
         }
     })
+}
+
+fn rotary_scaling(scale: RotaryScale) -> RotaryScaling {
+    match scale {
+        RotaryScale::Linear { factor } => RotaryScaling::Linear { factor },
+        RotaryScale::Llama3 { factor, low, high, original } => {
+            RotaryScaling::Llama3 { factor, low, high, original: original as f32 }
+        }
+        RotaryScale::Yarn { factor, fast, slow, original, attention } => {
+            RotaryScaling::Yarn { factor, fast, slow, original: original as f32, attention }
+        }
+    }
 }

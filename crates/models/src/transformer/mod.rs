@@ -1,6 +1,7 @@
 //! The Transformer (Vaswani et al. 2017): one `stack` of layers, and the families built from it.
 //!
-//! [`Translator`] is the encoder-decoder, [`TransformerEncoder`] an encoder with pooling and class scores.
+//! [`Translator`] is the encoder-decoder, [`TransformerEncoder`] an encoder with pooling and class scores,
+//! [`TransformerLanguageModel`] a decoder alone.
 
 pub mod classes;
 pub mod config;
@@ -8,6 +9,7 @@ pub mod decoder;
 pub(crate) mod describe;
 pub(crate) mod encoder;
 mod input;
+pub mod language_model;
 mod residual;
 pub(crate) mod stack;
 pub mod translator;
@@ -15,4 +17,5 @@ pub(crate) mod validate;
 
 pub use classes::{Pooling, TransformerEncoder, TransformerEncoderConfig};
 pub use config::TransformerConfig;
+pub use language_model::{TransformerLanguageModel, TransformerLanguageModelConfig};
 pub use translator::Translator;

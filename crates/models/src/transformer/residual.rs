@@ -1,8 +1,8 @@
 //! The residual connection around a sub-layer, with its norm.
 //!
-//! Post-norm, as in the paper: LayerNorm(x + dropout(f(x))). Pre-norm: x + dropout(f(LayerNorm(x))).
+//! Post-norm, as in the paper: Norm(x + dropout(f(x))). Pre-norm: x + dropout(f(Norm(x))).
 
-use polyhead_attention::layers::LayerNorm;
+use polyhead_attention::layers::Norm;
 use polyhead_attention::{Builder, Pass};
 use polyhead_tensor::ops::dropout;
 use polyhead_tensor::{Result, Var};
@@ -13,7 +13,7 @@ use super::stack::LayerOptions;
 /// The residual connection and the norm of one sub-layer.
 #[derive(Debug, Clone)]
 pub(super) struct Residual {
-    norm: LayerNorm,
+    norm: Norm,
     order: NormOrder,
     dropout: f32,
 }
@@ -21,7 +21,7 @@ pub(super) struct Residual {
 impl Residual {
     pub(super) fn new(builder: &mut Builder<'_>, layer: &LayerOptions) -> Self {
         Self {
-            norm: LayerNorm::new(builder, layer.d_model, layer.norm_epsilon),
+            norm: Norm::new(builder, layer.norm, layer.d_model, layer.norm_epsilon),
             order: layer.norm_order,
             dropout: layer.dropout.residual,
         }

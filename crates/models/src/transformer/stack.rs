@@ -4,10 +4,10 @@
 //! It takes embedded input and a mask. The encoder stack is a configuration without causal mask and cross-attention, the
 //! decoder stack one with both.
 
-use polyhead_attention::layers::feed_forward::FeedForwardOptions;
-use polyhead_attention::layers::{FeedForward, LayerNorm};
+use polyhead_attention::layers::feed_forward::{FeedForwardOptions, Gate};
+use polyhead_attention::layers::{Bias, FeedForward, Norm, NormKind};
 use polyhead_attention::multi_head::{
-    CrossAttention, HeadShape, KeyValueProjection, Memory, PositionEncoding, SelfAttention,
+    CrossAttention, HeadShape, KeyValueProjection, Memory, PositionEncoding, ProjectionBiases, SelfAttention,
     SelfAttentionOptions,
 };
 use polyhead_attention::{AttentionKind, Builder, KvCache, Mask, Pass, Site, SiteGroup};
@@ -24,6 +24,8 @@ use super::residual::Residual;
 pub(crate) struct LayerOptions {
     /// Width of the input and output of every layer.
     pub(crate) d_model: usize,
+    /// Kind of the norms.
+    pub(crate) norm: NormKind,
     /// Position of the norms.
     pub(crate) norm_order: NormOrder,
     /// True if the stack ends with a final norm.
@@ -32,12 +34,38 @@ pub(crate) struct LayerOptions {
     pub(crate) norm_epsilon: f32,
     /// Activation of the feed-forward layers.
     pub(crate) activation: Activation,
+    /// Gate of the feed-forward layers.
+    pub(crate) gate: Gate,
+    /// Biases of self-attention.
+    pub(crate) biases: ProjectionBiases,
+    /// Biases of the feed-forward layers.
+    pub(crate) feed_forward_bias: Bias,
     /// Positional encoding.
     pub(crate) position: PositionConfig,
     /// Maximum number of positions.
     pub(crate) max_len: usize,
     /// Dropout probabilities in training.
     pub(crate) dropout: Dropout,
+}
+
+/// Those of the paper, without sizes.
+impl Default for LayerOptions {
+    fn default() -> Self {
+        Self {
+            d_model: 0,
+            norm: NormKind::Layer,
+            norm_order: NormOrder::Post,
+            final_norm: false,
+            norm_epsilon: 1e-5,
+            activation: Activation::Relu,
+            gate: Gate::Absent,
+            biases: ProjectionBiases::default(),
+            feed_forward_bias: Bias::Present,
+            position: PositionConfig::None {},
+            max_len: 0,
+            dropout: Dropout::default(),
+        }
+    }
 }
 
 /// Options of a stack.
@@ -64,7 +92,7 @@ pub(crate) struct Stack {
     layers: Vec<Layer>,
     /// The key/value projection of the source shared by all layers, if they have none of their own.
     shared_key_value: Option<KeyValueProjection>,
-    norm: Option<LayerNorm>,
+    norm: Option<Norm>,
     mask: Mask,
 }
 
@@ -99,7 +127,7 @@ pub(crate) struct StackState {
     /// The K/V cache of self-attention.
     pub(crate) cache: KvCache,
     /// Keys and values of the source, one per layer or one for all layers.
-    memory: Vec<KeysValues>,
+    pub(super) memory: Vec<KeysValues>,
 }
 
 impl Stack {
@@ -115,7 +143,7 @@ impl Stack {
             .then(|| KeyValueProjection::new(&mut builder.at("cross_key_value"), heads));
         let norm = layer
             .final_norm
-            .then(|| LayerNorm::new(&mut builder.at("norm"), layer.d_model, layer.norm_epsilon));
+            .then(|| Norm::new(&mut builder.at("norm"), layer.norm, layer.d_model, layer.norm_epsilon));
         let mask = if kind.is_causal { mask.clone().and(Mask::causal()) } else { mask.clone() };
         let cross = cross.map(|(kind, _)| kind);
         Ok(Self { kind: *kind, cross, heads, layers, shared_key_value, norm, mask })
@@ -179,6 +207,27 @@ impl Stack {
         let memory =
             projections.map(|own| own.cached(pass, source.expect(NO_SOURCE))).collect::<Result<_>>()?;
         Ok(StackState { cache: KvCache::new(self.heads.cache(), self.layers.len(), rows), memory })
+    }
+
+    /// The state after embedded tokens (rows × length × d_model), of which each row has as many as `rows` say; the stack has no
+    /// cross-attention.
+    pub(crate) fn prefill(&self, pass: &Pass<'_>, mut x: Var, rows: StepRows) -> Result<StackState> {
+        let mut cache = KvCache::new(self.heads.cache(), self.layers.len(), rows);
+        let mask = self.mask.resolve(x.shape()[1], x.shape()[1]);
+        for (index, layer) in self.layers.iter().enumerate() {
+            if pass.skips(self.kind.stack, index) {
+                continue;
+            }
+            let mut own = cache.layer_mut(index);
+            x = self.layer(
+                pass,
+                (index, layer),
+                &x,
+                |x, site| layer.attention.prefill(pass, x, (&mask, &mut own), site),
+                |_, _, _| unreachable!("a stack without cross-attention"),
+            )?;
+        }
+        Ok(StackState { cache, memory: Vec::new() })
     }
 
     /// One decoding step: the embedded newest token of each row (rows × d_model) → the same shape.
@@ -251,7 +300,11 @@ impl Layer {
     fn new(builder: &mut Builder<'_>, options: &StackOptions, positions: &PositionEncoding) -> Self {
         let StackOptions { sizes, layer, cross, .. } = options;
         let heads = sizes.heads(layer.d_model);
-        let own = SelfAttentionOptions { positions: positions.clone(), dropout: layer.dropout.attention };
+        let own = SelfAttentionOptions {
+            positions: positions.clone(),
+            dropout: layer.dropout.attention,
+            biases: layer.biases,
+        };
         let attention = SelfAttention::new(&mut builder.at("self_attention"), heads, own);
         let attention_residual = Residual::new(&mut builder.at("self_attention_norm"), layer);
         let cross = cross.map(|(_, projection)| {
@@ -267,6 +320,8 @@ impl Layer {
             d_ff: sizes.d_ff,
             activation: layer.activation,
             dropout: layer.dropout.activation,
+            gate: layer.gate,
+            bias: layer.feed_forward_bias,
         };
         Self {
             attention,

@@ -23,6 +23,7 @@ use super::encoder::EncoderStack;
 use super::input::InputOptions;
 use super::stack::{LayerOptions, Source, StackOptions};
 use crate::Result;
+use crate::copying::{self, CopyHead, CopySources, CopyTerms, Copying, DecoderOutput};
 use crate::ids::Ids;
 
 /// Self-attention over the source.
@@ -38,8 +39,17 @@ pub struct Translator {
     config: TransformerConfig,
     encoder: EncoderStack,
     decoder: DecoderStack,
+    copy: Option<CopyHead>,
     output: Embedding,
     output_bias: Option<ParameterId>,
+}
+
+/// The decoder state of a translator.
+#[derive(Debug)]
+pub struct TranslatorState {
+    pub(crate) decoder: DecoderState,
+    /// The sources that the copy head copies from.
+    copy: Option<CopySources>,
 }
 
 impl Translator {
@@ -86,7 +96,11 @@ impl Translator {
         };
         let target = (target, target_vocab_size);
         let decoder = DecoderStack::new(&mut builder.at("decoder"), target, &input, &decoder_stack)?;
-        Ok(Self { config: config.clone(), encoder, decoder, output, output_bias })
+        let copy = match config.copy {
+            Copying::None => None,
+            Copying::PointerGenerator => Some(CopyHead::new(&mut builder.at("copy"), d_model)?),
+        };
+        Ok(Self { config: config.clone(), encoder, decoder, copy, output, output_bias })
     }
 
     /// The config of the model.
@@ -101,7 +115,8 @@ impl Translator {
 
     /// The attention layers of the model.
     pub fn sites(&self) -> Sites {
-        Sites::new(self.encoder.sites().chain(self.decoder.sites()).collect())
+        let copy = self.copy.as_ref().map(CopyHead::site_group);
+        Sites::new(self.encoder.sites().chain(self.decoder.sites()).chain(copy).collect())
     }
 
     /// The cross-attention layer used for word alignment; see [`TransformerConfig::alignment_layer`].
@@ -117,40 +132,74 @@ impl Translator {
         Ok(self.encoder.forward(pass, source)?)
     }
 
-    /// Logits of the token after each target token: rows × target length × vocab_size.
+    /// The ids without words that the vocabulary lacks, if the model copies.
+    fn known(&self, ids: &Ids) -> Ids {
+        let &TransformerConfig { target_vocab_size, unknown_id, .. } = &self.config;
+        if self.copy.is_some() { ids.known(target_vocab_size, unknown_id) } else { ids.clone() }
+    }
+
+    /// Logits of the token after each target token; see [`crate::SequenceToSequence::forward`].
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
     pub fn forward(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
-        let x = self.decode_all(pass, source, target)?;
-        self.logits(pass, &x)
+        let source = &self.known(source);
+        let DecoderOutput { x, copied } = self.decode_all(pass, source, target)?;
+        let logits = self.logits(pass, &x)?;
+        match copied {
+            Some(copied) => copied.extended(&logits, source),
+            None => Ok(logits),
+        }
     }
 
-    /// The input of the output layer: rows × target length × d_model.
-    fn decode_all(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
+    /// What the output layer and copying compute with.
+    pub(crate) fn decode_all(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<DecoderOutput> {
+        let (source, target) = (&self.known(source), &self.known(target));
         let states = &self.encode(pass, source)?;
-        Ok(self.decoder.forward(pass, Some(Source { states, lengths: source.lengths() }), target)?)
+        let x = self.decoder.forward(pass, Some(Source { states, lengths: source.lengths() }), target)?;
+        let copy = |copy: &CopyHead| copy.forward(pass, &x, &copy.memory(pass, states, source.lengths())?);
+        let copied = self.copy.as_ref().map(copy).transpose()?;
+        Ok(DecoderOutput { x, copied })
     }
 
-    /// Mean cross-entropy of `expected` given `target` (teacher forcing). A scalar.
-    ///
-    /// # Errors
-    /// If an id is outside the vocabulary or the lengths differ.
-    pub fn loss(
+    /// The logits of the generator, and what is copied by, for a model that copies.
+    pub(crate) fn copied(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<(Var, CopyTerms)> {
+        let DecoderOutput { x, copied } = self.decode_all(pass, source, target)?;
+        Ok((self.logits(pass, &x)?, copied.expect("the caller asks a model that copies")))
+    }
+
+    /// The cross-entropy of `expected` given `target` (teacher forcing), and the weighted coverage loss. Scalars.
+    pub(crate) fn losses(
         &self,
         pass: &Pass<'_>,
         source: &Ids,
         target: &Ids,
         expected: &Indices,
         options: CrossEntropyOptions,
+    ) -> Result<copying::Losses> {
+        let source = &self.known(source);
+        let DecoderOutput { x, copied } = self.decode_all(pass, source, target)?;
+        if let Some(copied) = copied {
+            let logits = (&self.logits(pass, &x)?, source);
+            return copied.losses(pass.tape, logits, expected, options, self.config.coverage);
+        }
+        let cross_entropy = self.cross_entropy(pass, &x, expected, options)?;
+        Ok(copying::Losses { cross_entropy, coverage: None })
+    }
+
+    fn cross_entropy(
+        &self,
+        pass: &Pass<'_>,
+        x: &Var,
+        expected: &Indices,
+        options: CrossEntropyOptions,
     ) -> Result<Var> {
-        let x = self.decode_all(pass, source, target)?;
         match self.output.output(pass, self.output_bias).filter(|_| !pass.capture.wants_activations()) {
             Some((weight, bias)) => {
-                let layer = OutputLayer { x: &x, weight: &weight, bias: bias.as_ref() };
+                let layer = OutputLayer { x, weight: &weight, bias: bias.as_ref() };
                 Ok(output_cross_entropy(pass.tape, layer, expected, options)?)
             }
-            None => Ok(cross_entropy(pass.tape, &self.logits(pass, &x)?, expected, options)?),
+            None => Ok(cross_entropy(pass.tape, &self.logits(pass, x)?, expected, options)?),
         }
     }
 
@@ -167,7 +216,10 @@ impl Translator {
         expected: &Indices,
         options: RDropOptions,
     ) -> Result<RDrop> {
-        let x = self.decode_all(pass, source, target)?;
+        if self.copy.is_some() {
+            return Err(copying::no_r_drop());
+        }
+        let DecoderOutput { x, .. } = self.decode_all(pass, source, target)?;
         match self.output.output(pass, self.output_bias).filter(|_| !pass.capture.wants_activations()) {
             Some((weight, bias)) => {
                 let layer = OutputLayer { x: &x, weight: &weight, bias: bias.as_ref() };
@@ -178,27 +230,54 @@ impl Translator {
     }
 
     /// The decoder state before the first token: one row per sentence, with capacity for `n_rows` rows.
-    pub(crate) fn start(&self, pass: &Pass<'_>, source: &Ids, n_rows: usize) -> Result<DecoderState> {
-        let memory = self.encode(pass, &source.to_device(&pass.parameters.device())?)?;
-        Ok(self.decoder.start(pass, Some(&memory), source.lengths().host(), n_rows)?)
+    pub(crate) fn start(&self, pass: &Pass<'_>, source: &Ids, n_rows: usize) -> Result<TranslatorState> {
+        let source = &self.known(source);
+        let on_device = source.to_device(&pass.parameters.device())?;
+        let memory = self.encode(pass, &on_device)?;
+        let decoder = self.decoder.start(pass, Some(&memory), source.lengths().host(), n_rows)?;
+        let copy = |copy: &CopyHead| -> Result<CopySources> {
+            Ok(CopySources::new(source, Some(copy.memory(pass, &memory, on_device.lengths())?)))
+        };
+        Ok(TranslatorState { decoder, copy: self.copy.as_ref().map(copy).transpose()? })
     }
 
-    /// One decoding step; see [`DecoderStack::step`].
+    /// One decoding step up to the output layer: rows × d_model.
+    pub(crate) fn step_hidden(
+        &self,
+        pass: &Pass<'_>,
+        state: &mut TranslatorState,
+        tokens: &[u32],
+    ) -> Result<Tensor> {
+        let known = self.known(&Ids::padded_to(tokens.chunks(1).map(Some), 1, self.config.pad_id));
+        let step = (&mut state.decoder, known.ids().host());
+        self.decoder.step(pass, step, Replay::Never, |x| Ok(x.value().clone()))
+    }
+
+    /// One decoding step: rows × vocab_size, or ln P over the extended vocabulary if the model copies.
     pub(crate) fn step(
         &self,
         pass: &Pass<'_>,
-        step: (&mut DecoderState, &[u32]),
-        replay: Replay,
-        finish: impl FnOnce(&Var) -> Result<Tensor>,
+        state: &mut TranslatorState,
+        tokens: &[u32],
     ) -> Result<Tensor> {
-        self.decoder.step(pass, step, replay, finish)
-    }
-
-    /// The logits of a step: rows × d_model → rows × vocab_size.
-    pub(crate) fn step_logits(&self, pass: &Pass<'_>, x: &Var) -> Result<Tensor> {
-        let logits = self.output.step_logits(pass, x, self.output_bias)?;
-        pass.capture.activation(|| "logits".into(), &logits);
-        Ok(logits.value().clone())
+        let logits = |x: &Var| -> Result<Var> {
+            let logits = self.output.step_logits(pass, x, self.output_bias)?;
+            pass.capture.activation(|| "logits".into(), &logits);
+            Ok(logits)
+        };
+        let Some(copy) = &self.copy else {
+            let step = (&mut state.decoder, tokens);
+            return self.decoder.step(pass, step, Replay::Allowed, |x| Ok(logits(x)?.value().clone()));
+        };
+        // Mixing reads the weights, which a recording cannot.
+        let x = Var::constant(self.step_hidden(pass, state, tokens)?);
+        let sentences = state.decoder.sentences();
+        let sources = state.copy.as_mut().expect("set at the start");
+        let ids = sources.ids(sentences);
+        let memory = sources.memory(sentences, &pass.parameters.device())?;
+        let query = x.reshaped(&[tokens.len(), 1, self.config.d_model]);
+        let copied = copy.forward(pass, &query, memory)?;
+        copied.distribution(&logits(&x)?, &ids)
     }
 
     /// The weight of the output layer and the bias of the logits.
@@ -226,7 +305,17 @@ impl TransformerConfig {
             dropout,
             ..
         } = self;
-        LayerOptions { d_model, norm_order, final_norm, norm_epsilon, activation, position, max_len, dropout }
+        LayerOptions {
+            d_model,
+            norm_order,
+            final_norm,
+            norm_epsilon,
+            activation,
+            position,
+            max_len,
+            dropout,
+            ..LayerOptions::default()
+        }
     }
 
     fn input(&self) -> InputOptions {
@@ -247,7 +336,7 @@ mod tests {
             d_model: 2,
             encoder: stack,
             decoder: stack,
-            position: PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves },
+            position: PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves, scaling: None },
             max_len: 1 << 18,
             ..TransformerConfig::tiny(9)
         };

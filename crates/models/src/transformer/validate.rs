@@ -1,7 +1,8 @@
 //! Validation of Transformer configs.
 
-use super::config::{AttentionPattern, Dropout, PositionConfig, StackConfig, Tie};
+use super::config::{AttentionPattern, Dropout, PositionConfig, RotaryScale, StackConfig, Tie};
 use super::{TransformerConfig, TransformerEncoderConfig};
+use crate::copying::CopyKeys;
 use crate::{Error, Result};
 
 /// Upper bound of every size, so that the product of two sizes does not overflow.
@@ -18,6 +19,7 @@ impl TransformerConfig {
         self.check_sizes(&mut problems);
         self.check_ids(&mut problems);
         self.check_tie(&mut problems);
+        self.copy_keys().check(&mut problems);
         let stacks = [("encoder", &self.encoder), ("decoder", &self.decoder)];
         for (name, stack) in stacks {
             check_stack(name, stack, self.d_model, &mut problems);
@@ -27,6 +29,12 @@ impl TransformerConfig {
         check_pattern("decoder_sight", &self.decoder_sight, &mut problems);
         check_dropout(&self.dropout, &mut problems);
         if problems.is_empty() { Ok(()) } else { Err(Error::Config { message: problems.join("; ") }) }
+    }
+
+    /// The keys that concern copying.
+    pub(super) fn copy_keys(&self) -> CopyKeys {
+        let &Self { copy, coverage, unknown_id, .. } = self;
+        CopyKeys { copy, coverage, vocab_sizes: [self.source_vocab_size, self.target_vocab_size], unknown_id }
     }
 
     fn check_sizes(&self, problems: &mut Vec<String>) {
@@ -85,6 +93,21 @@ impl TransformerEncoderConfig {
     }
 }
 
+/// Checks the options of a stack alone.
+pub(crate) fn stack_options(
+    stack: (&str, &StackConfig),
+    (d_model, max_len): (usize, usize),
+    (epsilon, position, pattern): (f32, PositionConfig, (&str, &AttentionPattern)),
+    dropout: &Dropout,
+    problems: &mut Vec<String>,
+) {
+    check_epsilon(epsilon, problems);
+    check_stack(stack.0, stack.1, d_model, problems);
+    check_position(position, [d_model, max_len], &[stack], problems);
+    check_pattern(pattern.0, pattern.1, problems);
+    check_dropout(dropout, problems);
+}
+
 fn check_epsilon(epsilon: f32, problems: &mut Vec<String>) {
     if !(epsilon > 0.0 && epsilon.is_finite()) {
         problems.push(format!("norm_epsilon is {epsilon}, expected a number above 0"));
@@ -100,7 +123,8 @@ fn check_position(
     match position {
         PositionConfig::None {} | PositionConfig::Learned {} | PositionConfig::Sinusoidal { .. } => {}
         PositionConfig::Relative { max_distance } => size("position.max_distance", max_distance, problems),
-        PositionConfig::Rotary { base, .. } => {
+        PositionConfig::Rotary { base, scaling, .. } => {
+            check_scaling(scaling, problems);
             if !(base > 1.0 && base.is_finite()) {
                 problems.push(format!("position.base is {base}, expected a number above 1"));
             }
@@ -119,6 +143,29 @@ fn check_position(
             }
         }
     }
+}
+
+fn check_scaling(scaling: Option<RotaryScale>, problems: &mut Vec<String>) {
+    let (numbers, original) = match scaling {
+        None => return,
+        Some(RotaryScale::Linear { factor }) => (vec![("factor", factor)], 1),
+        Some(RotaryScale::Llama3 { factor, low, high, original }) => {
+            if high <= low {
+                problems.push(format!("position.scaling.high is {high}, expected more than low, {low}"));
+            }
+            (vec![("factor", factor), ("low", low)], original)
+        }
+        Some(RotaryScale::Yarn { factor, fast, slow, original, attention }) => {
+            let numbers = vec![("factor", factor), ("fast", fast), ("slow", slow), ("attention", attention)];
+            (numbers, original)
+        }
+    };
+    for (name, number) in numbers {
+        if !(number > 0.0 && number.is_finite()) {
+            problems.push(format!("position.scaling.{name} is {number}, expected a number above 0"));
+        }
+    }
+    size("position.scaling.original", original, problems);
 }
 
 pub(crate) fn size(name: &str, size: usize, problems: &mut Vec<String>) {
@@ -217,7 +264,7 @@ mod tests {
 
     #[test]
     fn problems_are_named() {
-        let rotary = PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves };
+        let rotary = PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves, scaling: None };
         let cases: Vec<(String, &str)> = vec![
             (problem(|c| c.d_model = 0), "d_model is 0, expected 1 to 16777216"),
             (problem(|c| c.encoder.n_heads = 3), "encoder.n_heads is 3, which does not divide d_model 128"),

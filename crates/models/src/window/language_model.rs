@@ -154,6 +154,15 @@ impl WindowLanguageModel {
         WindowState { windows: prompts.iter().map(context).collect() }
     }
 
+    /// Appends a text to each row.
+    pub(crate) fn extend(&self, state: &mut WindowState, texts: &[&[u32]]) {
+        let window = self.config.window;
+        for (own, text) in state.windows.iter_mut().zip(texts) {
+            let all = [own.as_slice(), text].concat();
+            *own = all[all.len() - window..].to_vec();
+        }
+    }
+
     /// Appends one token to each row and returns the logits of the next: rows × vocab_size.
     pub(crate) fn step(&self, pass: &Pass<'_>, state: &mut WindowState, tokens: &[u32]) -> Result<Tensor> {
         for (window, &token) in state.windows.iter_mut().zip(tokens) {
@@ -180,5 +189,15 @@ impl WindowState {
     /// Replaces row i by row `rows[i]`.
     pub(crate) fn reorder(&mut self, rows: &[usize]) {
         self.windows = rows.iter().map(|&row| self.windows[row].clone()).collect();
+    }
+
+    /// Appends the rows of another state.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.windows.extend(other.windows);
+    }
+
+    /// The state of one row.
+    pub(crate) fn row(&self, row: usize) -> Self {
+        Self { windows: vec![self.windows[row].clone()] }
     }
 }

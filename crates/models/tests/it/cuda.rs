@@ -41,7 +41,7 @@ fn configs() -> Vec<(&'static str, TransformerConfig)> {
         StackConfig { n_key_heads: Some(2), d_key: Some(24), d_value: Some(8), ..StackConfig::new(2, 4, 96) };
     let odd =
         StackConfig { n_key_heads: Some(1), d_key: Some(6), d_value: Some(5), ..StackConfig::new(2, 3, 96) };
-    let rotary = |pairing| PositionConfig::Rotary { base: 100.0, pairing };
+    let rotary = |pairing| PositionConfig::Rotary { base: 100.0, pairing, scaling: None };
     let fairseq = PositionConfig::Sinusoidal { layout: SinusoidalLayout::Fairseq };
     let relative = PositionConfig::Relative { max_distance: 3 };
     vec![

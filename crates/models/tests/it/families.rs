@@ -3,10 +3,15 @@
 
 use polyhead_attention::{Capture, Filter, Intervention, Pass};
 use polyhead_models::checkpoint::{SaveOptions, load, save};
-use polyhead_models::decode::NextToken as _;
+use polyhead_models::decode::rules::Rules;
+use polyhead_models::decode::sample::{SampleOptions, sample};
+use polyhead_models::decode::sampler::Sampler;
+use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
 use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::pointer::{AnswerRule, Orders, PointSpec};
-use polyhead_models::{DataSpec, Decoding, Ids, LanguageModelDecoding, Model, ModelConfig, View};
+use polyhead_models::{
+    DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig, View,
+};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Dtype, Parameters, Tape, Tensor, Var};
@@ -25,7 +30,7 @@ fn data_spec() -> DataSpec {
     let labels = ["no", "perhaps", "yes"].map(str::to_owned).to_vec();
     let points =
         PointSpec { offset: vec![0.4, 0.5], scale: vec![0.3, 0.2], answer: AnswerRule::Subset, shortest: 1 };
-    DataSpec { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, labels, points }
+    DataSpec { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, unknown_id: 2, labels, points }
 }
 
 /// Every family with random values, also of biases and norms, whose constant initial values would hide mistakes.
@@ -97,7 +102,12 @@ fn row(model: &Model, logits: &Tensor, index: usize, row: usize) -> Vec<u32> {
         }
         [_, longest, width] => {
             let start = index * longest * width;
-            bits(&logits.data()[start..start + TARGETS[row].len() * width])
+            let rows = logits.data()[start..start + TARGETS[row].len() * width].chunks_exact(width);
+            // A model that copies has one column more for each source token of the batch; no other row can use it.
+            let own = |row: &'_ [f32]| {
+                row.iter().rposition(|number| *number > f32::NEG_INFINITY).map_or(0, |at| at + 1)
+            };
+            bits(&rows.flat_map(|row| &row[..own(row)]).copied().collect::<Vec<_>>())
         }
         [_, width] => bits(&logits.data()[index * width..(index + 1) * width]),
         _ => panic!("two or three axes"),
@@ -247,6 +257,95 @@ fn language_models_step_as_the_full_pass_bit_for_bit_and_never_see_the_future() 
             }
         }
         assert!(decoding.start(&[&[]], 1).is_err(), "{name}: an empty prompt");
+    }
+}
+
+#[test]
+fn states_of_language_models_are_read_in_parts_joined_copied_and_left_bit_for_bit() {
+    for (name, model, parameters) in families() {
+        let Model::LanguageModel(model) = model else { continue };
+        let capture = Capture::off();
+        let decoding = LanguageModelDecoding::new(&model, &parameters, &capture);
+        let text: Vec<u32> = (0..20).map(|index| [1, 5, 6, 7, 8, 9, 10][index % 7]).collect();
+        let alone = |length: usize| {
+            let mut state = decoding.start(&[&text[..length]], 1).unwrap();
+            decoding.step(&mut state, &text[length - 1..length]).unwrap().data().to_vec()
+        };
+        // Rows of 0, 3 and 7 tokens, of which the second and third were read in parts.
+        let mut state = decoding.read(&[&[], &text[..1], &text[..6]], 3).unwrap();
+        decoding.extend(&mut state, &[&[], &text[1..3], &text[6..7]]).unwrap();
+        decoding.join(&mut state, decoding.read(&[&text[..5], &[]], 2).unwrap()).unwrap();
+        // The second row twice; the first leaves.
+        decoding.reorder(&mut state, &[2, 1, 1, 3, 4]);
+        decoding.extend(&mut state, &[&[], &[], &text[3..4], &[], &text[..1]]).unwrap();
+        let lengths = [7, 3, 4, 5, 1];
+        let copies: Vec<LanguageModelState> = lengths
+            .iter()
+            .enumerate()
+            .map(|(row, &length)| decoding.prefix(&state, row, [length; 2]).unwrap().unwrap())
+            .collect();
+        let next: Vec<u32> = lengths.iter().map(|&length| text[length]).collect();
+        let logits = decoding.step(&mut state, &next).unwrap();
+        for ((found, &length), mut copy) in
+            logits.data().chunks_exact(model.vocab_size()).zip(&lengths).zip(copies)
+        {
+            assert_eq!(found, alone(length + 1), "{name}: {length} tokens");
+            let again = decoding.step(&mut copy, &text[length..=length]).unwrap();
+            assert_eq!(found, again.data(), "{name}: a copy of {length} tokens");
+        }
+        // A shorter prefix, where the model still has it.
+        if let Some(mut shorter) = decoding.prefix(&state, 0, [2, 8]).unwrap() {
+            assert_eq!(decoding.step(&mut shorter, &text[2..3]).unwrap().data(), alone(3), "{name}");
+        }
+        assert!(decoding.prefix(&state, 0, [9, 8]).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_sampler_draws_what_sampling_draws() {
+    for (name, model, parameters) in families() {
+        let Model::LanguageModel(model) = model else { continue };
+        let capture = Capture::off();
+        let decoding = LanguageModelDecoding::new(&model, &parameters, &capture);
+        let rules = Rules {
+            includes_source: true,
+            repetition_penalty: 1.3,
+            no_repeat_ngram: 3,
+            forbidden: vec![4],
+            ..Rules::default()
+        };
+        let lengths = Lengths { max: 9, ..Lengths::default() };
+        let decode = DecodeOptions { start_id: 1, end_id: 2, lengths, rules };
+        let options = SampleOptions {
+            decode,
+            temperature: 1.5,
+            top_p: 0.9,
+            n_samples: 3,
+            seed: 3,
+            ..SampleOptions::default()
+        };
+        let prompt = [1, 5, 6, 5];
+        let all = sample(&decoding, &[&prompt], &options).unwrap().remove(0);
+        for (number, expected) in all.iter().enumerate() {
+            let mut sampler = Sampler::new(options.clone(), &prompt, number as u64).unwrap();
+            let mut state = decoding.start(&[&prompt], 1).unwrap();
+            let mut token = prompt[3];
+            loop {
+                let logits = decoding.step(&mut state, &[token]).unwrap();
+                let drawn = sampler.draw(logits.data()).unwrap().unwrap();
+                assert_eq!(drawn.is_end, drawn.id == 2, "{name}");
+                if drawn.is_last {
+                    break;
+                }
+                token = drawn.id;
+            }
+            assert_eq!(sampler.hypothesis(), *expected, "{name}, {number}");
+        }
+        assert!(!Sampler::new(options.clone(), &prompt, 0).unwrap().is_plain_greedy());
+        let plain = SampleOptions { temperature: 0.0, ..SampleOptions::default() };
+        assert!(Sampler::new(plain, &prompt, 0).unwrap().is_plain_greedy());
+        let wrong = SampleOptions { top_p: 2.0, ..options };
+        assert!(Sampler::new(wrong, &prompt, 0).is_err());
     }
 }
 

@@ -44,7 +44,7 @@ fn configs() -> Vec<(&'static str, TransformerConfig)> {
     let window = AttentionPattern::Window { distance: 2 };
     let dilated = AttentionPattern::Dilated { distance: 1, dilation: 2 };
     let global = AttentionPattern::GlobalWindow { distance: 1, global: vec![0] };
-    let rotary = PositionConfig::Rotary { base: 100.0, pairing: RotaryPairing::Halves };
+    let rotary = PositionConfig::Rotary { base: 100.0, pairing: RotaryPairing::Halves, scaling: None };
     let fairseq = PositionConfig::Sinusoidal { layout: SinusoidalLayout::Fairseq };
     vec![
         ("paper", tiny()),

@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod checkpoint;
+mod copying;
 mod cuda;
 mod decode;
 mod families;
 #[cfg(feature = "cuda")]
 mod gpu_gradients;
 mod intervention;
+mod language_models;
 mod latin2nqo;
 mod laws;
 mod outside;
 mod pointer;
 mod recurrent;
+mod single_files;

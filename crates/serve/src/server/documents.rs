@@ -194,6 +194,7 @@ mod tests {
         Translation {
             n_best: candidates.collect(),
             alignment: Some(alignment.to_vec()),
+            copied: None,
             notes: vec![Note::Split { sentences: 2 }],
             source_tokens: 3,
             route: None,

@@ -46,6 +46,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "best_tokens",
     "cached_attention",
     "column_sum",
+    "copying",
     "cross_entropy",
     "dropout",
     "elementwise",

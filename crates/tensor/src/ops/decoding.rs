@@ -4,6 +4,7 @@ use super::attention::StepRows;
 use super::embedding::{EmbeddingOptions, embedding};
 use super::linear::{LinearOptions, linear};
 use crate::error::shape;
+use crate::lanes::add_assign;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
@@ -20,13 +21,27 @@ pub enum StepPositions<'a> {
 }
 
 impl StepPositions<'_> {
-    /// The vector of one position, 1 × d_model, in CPU memory.
-    pub fn row(self, position: usize, d_model: usize) -> Option<Tensor> {
+    /// Adds to each row of x, rows × d_model in CPU memory, the vector of its position.
+    pub fn add_to(self, x: &mut Tensor, positions: &[usize]) {
+        let [_, d_model] = x.rows();
+        let rows = x.data_mut().chunks_exact_mut(d_model.max(1)).zip(positions);
         match self {
-            Self::None => None,
-            Self::Computed(compute) => Some(compute(position, 1)),
+            Self::None => {}
+            Self::Computed(compute) => {
+                // Most often all rows have one position.
+                let mut computed: Option<(usize, Tensor)> = None;
+                for (row, &position) in rows {
+                    if computed.as_ref().is_none_or(|(known, _)| *known != position) {
+                        computed = Some((position, compute(position, 1)));
+                    }
+                    let (_, vector) = computed.as_ref().expect("just computed");
+                    add_assign(row, vector.data());
+                }
+            }
             Self::Learned(table) => {
-                Some(Tensor::new(&[1, d_model], table.data()[position * d_model..][..d_model].to_vec()))
+                for (row, &position) in rows {
+                    add_assign(row, &table.data()[position * d_model..][..d_model]);
+                }
             }
         }
     }
@@ -67,10 +82,11 @@ pub fn step_input(
         return shape("embedding", "positions", learned.shape(), expected);
     }
     on_gpu!(table => Ok(crate::cuda::ops::step::step_input(table, rows, scale, positions)));
-    let positions = positions.row(rows.len(), d_model);
-    let (tape, options) = (Tape::inference(), EmbeddingOptions { scale, positions });
+    let (tape, options) = (Tape::inference(), EmbeddingOptions { scale, positions: None });
     let y = embedding(&tape, &rows.tokens().into(), 1, &Var::constant(table.clone()), &options)?;
-    Ok(y.into_value().reshaped(&[rows.count(), d_model]))
+    let mut y = y.into_value().reshaped(&[rows.count(), d_model]);
+    positions.add_to(&mut y, rows.lengths());
+    Ok(y)
 }
 
 /// x·Wᵀ + b in f32, whatever the compute dtype, for log-probabilities. The result outlives a recorded step.

@@ -4,7 +4,7 @@
 //! cos). The product of a query and a key rotated like this depends on their distance only. Backward: the rotation by
 //! the opposite angle.
 
-use crate::elementary::{power, sin_cos};
+use crate::elementary::{ln, power, sin_cos};
 use crate::error::shape;
 use crate::lanes::vectorised;
 use crate::tape::{Tape, Var};
@@ -28,11 +28,93 @@ pub struct RotaryOptions {
     pub base: f32,
     /// Pairing of values. Default: neighbours.
     pub pairing: Pairing,
+    /// Scaling of the angles for texts longer than in training. Default: none.
+    pub scaling: RotaryScaling,
+}
+
+/// Scaling of the angles, by which a model reads longer texts than it was first trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum RotaryScaling {
+    /// None.
+    #[default]
+    None,
+    /// All angles are divided by `factor` (Chen et al. 2023).
+    Linear {
+        /// The divisor.
+        factor: f32,
+    },
+    /// Slow pairs are divided by `factor`, fast ones are not, those between are interpolated (Llama 3).
+    Llama3 {
+        /// The divisor of slow pairs.
+        factor: f32,
+        /// Pairs that turn less often than this over `original` positions are slow.
+        low: f32,
+        /// Pairs that turn more often than this over `original` positions are fast.
+        high: f32,
+        /// Positions of the first training.
+        original: f32,
+    },
+    /// The same by the index of the pair, and all values are multiplied by `attention` (Peng et al. 2023, YaRN).
+    Yarn {
+        /// The divisor of slow pairs.
+        factor: f32,
+        /// Turns over `original` positions above which a pair is fast.
+        fast: f32,
+        /// Turns over `original` positions below which a pair is slow.
+        slow: f32,
+        /// Positions of the first training.
+        original: f32,
+        /// Factor of the rotated values.
+        attention: f32,
+    },
+}
+
+impl RotaryScaling {
+    /// The angles per position of all pairs of a head of `d_head` values.
+    fn speeds(self, d_head: usize, base: f64) -> Vec<f64> {
+        let own = |pair: usize| power(base, -((2 * pair) as f64) / d_head as f64);
+        let half = d_head / 2;
+        let mixed =
+            |slow: f64, factor: f32, speed: f64| slow * speed / f64::from(factor) + (1.0 - slow) * speed;
+        let speeds = (0..half).map(own);
+        match self {
+            Self::None => speeds.collect(),
+            Self::Linear { factor } => speeds.map(|speed| speed / f64::from(factor)).collect(),
+            Self::Llama3 { factor, low, high, original } => {
+                let [low, high, original] = [low, high, original].map(f64::from);
+                let scaled = |speed: f64| {
+                    let turns = original * speed / std::f64::consts::TAU;
+                    mixed(1.0 - ((turns - low) / (high - low)).clamp(0.0, 1.0), factor, speed)
+                };
+                speeds.map(scaled).collect()
+            }
+            Self::Yarn { factor, fast, slow, original, .. } => {
+                // The pair that turns this often over the original positions.
+                let pair = |turns: f32| {
+                    let positions = f64::from(original) / (f64::from(turns) * std::f64::consts::TAU);
+                    d_head as f64 * ln(positions) / (2.0 * ln(base))
+                };
+                let first = pair(fast).floor().max(0.0);
+                let last = pair(slow).ceil().min(d_head as f64 - 1.0);
+                let width = if last == first { 0.001 } else { last - first };
+                let slowness = |pair: usize| ((pair as f64 - first) / width).clamp(0.0, 1.0);
+                (0..half).map(|pair| mixed(slowness(pair), factor, own(pair))).collect()
+            }
+        }
+    }
+
+    /// Factor of cosines and sines.
+    fn amplitude(self) -> f64 {
+        match self {
+            Self::Yarn { attention, .. } => f64::from(attention),
+            Self::None | Self::Linear { .. } | Self::Llama3 { .. } => 1.0,
+        }
+    }
 }
 
 impl Default for RotaryOptions {
     fn default() -> Self {
-        Self { base: 10_000.0, pairing: Pairing::default() }
+        Self { base: 10_000.0, pairing: Pairing::default(), scaling: RotaryScaling::None }
     }
 }
 
@@ -59,16 +141,24 @@ impl RotaryTable {
             return Err(Error::Value { operation: "rotary", name: "base", found, expected });
         }
         let half = d_head / 2;
-        let speed = |pair: usize| power(f64::from(options.base), -((2 * pair) as f64) / d_head as f64);
-        let speeds: Vec<f64> = (0..half).map(speed).collect();
+        let speeds = options.scaling.speeds(d_head, f64::from(options.base));
+        let amplitude = options.scaling.amplitude();
         let mut turns = Tensor::uninit(&[max_len, d_head]);
         for (position, row) in turns.data_mut().chunks_exact_mut(d_head).enumerate() {
             for (pair, speed) in speeds.iter().enumerate() {
                 let [sin, cos] = sin_cos(position as f64 * speed);
-                (row[pair], row[half + pair]) = (cos as f32, sin as f32);
+                (row[pair], row[half + pair]) = ((amplitude * cos) as f32, (amplitude * sin) as f32);
             }
         }
         Ok(Self { turns, pairing: options.pairing })
+    }
+
+    /// Rotates the heads of one position by its angles.
+    fn turn(&self, out: &mut [f32], x: &[f32], turn: &[f32], sign: f32) {
+        match self.pairing {
+            Pairing::Interleaved => turn_neighbours(out, x, turn, sign),
+            Pairing::Halves => turn_halves(out, x, turn, sign),
+        }
     }
 
     /// The rotations, max_len × d_head, and true if a pair is half a head apart.
@@ -104,6 +194,30 @@ pub fn rotary(tape: &Tape, x: &Var, table: &RotaryTable, offset: usize) -> Resul
     }))
 }
 
+/// Rotates one token per row on the CPU: x is rows × (n_heads·d_head), row r at position `positions[r]`.
+///
+/// # Errors
+/// If the table has too few positions.
+pub(crate) fn rotary_rows(x: &Tensor, table: &RotaryTable, positions: &[usize]) -> Result<Tensor> {
+    let (&[max_len, d_head], [rows, width]) = (table.turns.shape(), x.rows()) else {
+        return shape("rotary", "table", table.turns.shape(), "two axes");
+    };
+    if positions.len() != rows || positions.iter().any(|&position| position >= max_len) {
+        let expected = format!("{rows} rows at positions below {max_len}, as in the table");
+        return shape("rotary", "x", x.shape(), expected);
+    }
+    let mut out = Tensor::uninit(x.shape());
+    let (from, turns) = (x.data(), table.turns.data());
+    parallel::rows(out.data_mut(), width, |first, block| {
+        for (index, out) in block.chunks_exact_mut(width).enumerate() {
+            let row = first + index;
+            let turn = &turns[positions[row] * d_head..][..d_head];
+            table.turn(out, &from[row * width..][..width], turn, 1.0);
+        }
+    });
+    Ok(out)
+}
+
 /// x rotated by `sign` times the angles.
 fn turned(x: &Tensor, table: &RotaryTable, offset: usize, sign: f32) -> Tensor {
     let mut out = Tensor::uninit(x.shape());
@@ -114,10 +228,7 @@ fn turned(x: &Tensor, table: &RotaryTable, offset: usize, sign: f32) -> Tensor {
             let position = offset + (first + index) % length;
             let turn = &turns[position * d_head..(position + 1) * d_head];
             let x = &from[(first + index) * width..(first + index + 1) * width];
-            match table.pairing {
-                Pairing::Interleaved => turn_neighbours(out, x, turn, sign),
-                Pairing::Halves => turn_halves(out, x, turn, sign),
-            }
+            table.turn(out, x, turn, sign);
         }
     });
     out

@@ -9,10 +9,12 @@ use polyhead_tensor::ops::additive::additive_scores;
 use polyhead_tensor::ops::attention::{
     AttentionKernels, AttentionOptions, Columns, Direction, Pattern, attention,
 };
+use polyhead_tensor::ops::copying::{CopyMixture, copy_cross_entropy, coverage_loss};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::dropout::{add_dropped, dropout};
 use polyhead_tensor::ops::elementwise as each;
 use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
+use polyhead_tensor::ops::gated::gated;
 use polyhead_tensor::ops::linear::{Activation, LinearOptions, linear};
 use polyhead_tensor::ops::masked_softmax::{Locality, masked_softmax};
 use polyhead_tensor::ops::matmul::{Layout, MatmulOptions, matmul};
@@ -372,6 +374,23 @@ fn losses(table: &mut Table) {
             Ok(output_r_drop(tape, layer, &ids(&targets[..6], device)?, options)?.loss)
         });
     }
+    for vocab_size in [11, 1000] {
+        // Two sentences of five source positions and six target positions.
+        let size = vocab_size as u32;
+        let sources = [3, size, 3, size + 1, 0, 5, size, 2, 0, 0];
+        let expected = [3, size + 1, 4, size, 0, 3, 5, 6, size, 0, 0, 2];
+        let weights = || Input::Activation(rounded(&numbers(&[2, 6, 5], 57, [0.05, 0.3])));
+        let inputs = || [activation(&[2, 6, vocab_size], 58), weights(), activation(&[2, 6, 1], 59)];
+        table.check(&format!("copy_cross_entropy {vocab_size}"), &inputs(), &|tape, vars, device| {
+            let sources = ids(&sources, device)?;
+            let mixture =
+                CopyMixture { logits: &vars[0], weights: &vars[1], gate: &vars[2], sources: &sources };
+            copy_cross_entropy(tape, mixture, &ids(&expected, device)?, smooth)
+        });
+        table.check(&format!("coverage_loss {vocab_size}"), &[weights()], &|tape, vars, device| {
+            coverage_loss(tape, &vars[0], &ids(&expected, device)?, Some(0))
+        });
+    }
     for width in [5, 64, 300] {
         table.check(&format!("softmax {width}"), &[activation(&[6, width], 55)], &|tape, vars, _| {
             Ok(softmax(tape, &vars[0]))
@@ -391,6 +410,11 @@ fn shapes(table: &mut Table) {
     table.check("rotary", &[activation(&[2, 3, 6, 8], 66)], &|tape, vars, _| {
         rotary(tape, &vars[0], &turns, 3)
     });
+    for width in [16, 14, 2 * 260] {
+        table.check(&format!("gated {width}"), &[activation(&[2, 3, width], 67)], &|tape, vars, _| {
+            gated(tape, &vars[0], Activation::Silu)
+        });
+    }
     table.check("transpose", &one(), &|tape, vars, _| transpose(tape, &vars[0], [0, 1]));
     table.check("slice", &one(), &|tape, vars, _| slice(tape, &vars[0], 2, 1..5));
     table.check("split", &one(), &|tape, vars, _| Ok(split(tape, &vars[0], 2, &[3, 5])?.remove(1)));

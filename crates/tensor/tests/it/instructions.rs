@@ -4,7 +4,10 @@ use std::process::Command;
 
 use polyhead_tensor::isa::Isa;
 use polyhead_tensor::ops::additive::additive_scores;
+use polyhead_tensor::ops::copying::{CopyMixture, copy_cross_entropy};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_tensor::ops::gated::gated;
+use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::ops::masked_softmax::{Locality, masked_softmax};
 use polyhead_tensor::ops::matmul::{MatmulOptions, matmul};
 use polyhead_tensor::ops::norm::NormOptions;
@@ -90,6 +93,18 @@ fn bits_of_this_process() {
         r_drop(tape, &vars[0], &right, options).unwrap().loss
     };
     show("r_drop", fingerprint(&[numbers(&[18, 131], 3, [-4.0, 4.0])], loss));
+    let sides = [
+        numbers(&[9, 131], 3, [-4.0, 4.0]),
+        numbers(&[9, 4], 4, [0.1, 0.2]),
+        numbers(&[9, 1], 5, [-1.0, 1.0]),
+    ];
+    let sources = [3, 131, 5, 7, 132, 131, 9, 55, 2, 1, 130, 4].into();
+    let copied = [131, 130, 7, 132, 55, 9, 2, 2, 77].into();
+    let loss = |tape: &Tape, vars: &[Var]| {
+        let mixture = CopyMixture { logits: &vars[0], weights: &vars[1], gate: &vars[2], sources: &sources };
+        copy_cross_entropy(tape, mixture, &copied, options).unwrap()
+    };
+    show("copy_cross_entropy", fingerprint(&sides, loss));
     let norm = NormOptions { dropout: 0.1, ..NormOptions::default() };
     show(
         "rms_norm",
@@ -98,6 +113,8 @@ fn bits_of_this_process() {
     let sides = [numbers(&[3, 17, 40], 1, [-1.0, 1.0]), numbers(&[3, 40, 33], 2, [-1.0, 1.0])];
     let options = MatmulOptions::default();
     show("matmul", fingerprint(&sides, |tape, vars| matmul(tape, &vars[0], &vars[1], options).unwrap()));
+    let gates = [numbers(&[9, 262], 1, [-2.0, 2.0])];
+    show("gated", fingerprint(&gates, |tape, vars| gated(tape, &vars[0], Activation::Silu).unwrap()));
     for pairing in [Pairing::Interleaved, Pairing::Halves] {
         let table = RotaryTable::new(20, 50, RotaryOptions { pairing, ..RotaryOptions::default() }).unwrap();
         let hash = fingerprint(&sides[..1], |tape, vars| {
@@ -120,7 +137,7 @@ fn bits_do_not_depend_on_the_instruction_set() {
         text.lines().filter_map(|line| Some(line.split_once(LINE)?.1.to_owned())).collect()
     };
     let portable = lines(Isa::Portable);
-    assert_eq!(portable.len(), 33, "one line for each operation");
+    assert_eq!(portable.len(), 34, "one line for each operation");
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_usable()) {
         assert_eq!(portable, lines(isa), "{}", isa.name());
     }

@@ -3,6 +3,7 @@
 
 mod adam;
 mod attention;
+mod copying;
 mod cross_entropy;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -14,6 +15,7 @@ mod elementwise;
 mod embedding;
 mod examples;
 mod finite_difference;
+mod gated;
 mod gemm;
 mod gradient;
 mod instructions;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::fairseq_dictionary::FairseqDictionary;
 use super::sentencepiece::{MarianVocabulary, SentencePiece};
 use super::subword_nmt::SubwordNmt;
-use super::{BpeDropout, Encoding, HuggingFace};
+use super::{BpeDropout, Encoding, HuggingFace, byte_level};
 use crate::{Error, Result};
 
 /// A tokeniser of any supported format.
@@ -64,11 +64,19 @@ impl Tokenizer {
                 vocabulary: MarianVocabulary::load(file("vocab.json"))?,
             });
         }
+        if file("tokenizer.model").exists() {
+            return Self::load(file("tokenizer.model"));
+        }
+        if file("vocab.json").exists() && file("merges.txt").exists() {
+            let tokenizer = byte_level::load(file("vocab.json"), file("merges.txt"), &[])?;
+            return Ok(Self::HuggingFace(Box::new(tokenizer)));
+        }
         Err(Error::Format {
             path: folder.to_owned(),
             line: None,
             found: "a folder without a tokeniser".into(),
-            expected: "tokenizer.json, or source.spm, target.spm and vocab.json".into(),
+            expected: "tokenizer.json; source.spm, target.spm and vocab.json; tokenizer.model; or vocab.json and merges.txt"
+                .into(),
             hint: "subword-nmt codes and a fairseq dictionary are passed as two files".into(),
         })
     }

@@ -13,8 +13,10 @@ use tokenizers::decoders::sequence::Sequence as DecoderSequence;
 use tokenizers::decoders::strip::Strip;
 use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::Replace;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 use tokenizers::processors::template::TemplateProcessing;
-use tokenizers::{AddedToken, ModelWrapper, NormalizedString, Normalizer as _};
+use tokenizers::{AddedToken, Decoder as _, ModelWrapper, NormalizedString, Normalizer as _};
 
 use super::Encoding;
 use super::dropout::{BpeDropout, MergeTable};
@@ -139,6 +141,16 @@ impl HuggingFace {
         Ok(self.convert(&encoding, text))
     }
 
+    /// A tokeniser for text that a program wrote: special tokens spelled in it are special tokens. It is a copy as large as the
+    /// tokeniser.
+    #[must_use]
+    pub fn for_markup(&self) -> Self {
+        let mut copy = self.clone();
+        copy.inner.set_encode_special_tokens(false);
+        copy.special_ids.clear();
+        copy
+    }
+
     /// [`HuggingFace::encode`] with BPE-dropout; an error for models other than BPE.
     pub fn encode_with_dropout(&self, text: &str, dropout: &BpeDropout) -> Result<Encoding> {
         let Some(merges) = &self.merges else {
@@ -158,6 +170,44 @@ impl HuggingFace {
             return Ok(String::new());
         }
         guarded(|| self.inner.decode(ids, true))
+    }
+
+    /// [`HuggingFace::decode`] with tokens of ids outside the vocabulary.
+    pub(crate) fn decode_with<'a>(
+        &self,
+        ids: &[u32],
+        outside: impl Fn(u32) -> Option<&'a str>,
+    ) -> Result<String> {
+        let written = ids.iter().filter(|id| !self.special_ids.contains(id));
+        let token = |&id: &u32| {
+            let own = self.inner.id_to_token(id).or_else(|| outside(id).map(str::to_owned));
+            own.ok_or_else(|| Error::unknown_id(id, self.vocab_size()))
+        };
+        let tokens = written.map(token).collect::<Result<Vec<String>>>()?;
+        match self.inner.get_decoder() {
+            Some(decoder) => guarded(|| decoder.decode(tokens)),
+            None => Ok(tokens.join(" ")),
+        }
+    }
+
+    /// True if tokens are whole words or single characters, none of which depends on its neighbours.
+    pub(crate) fn has_whole_tokens(&self) -> bool {
+        match self.inner.get_model() {
+            ModelWrapper::WordLevel(_) => true,
+            ModelWrapper::BPE(_) => self.n_merges() == Some(0),
+            _ => false,
+        }
+    }
+
+    /// True if words after a space begin with a mark.
+    pub(crate) fn marks_words(&self) -> bool {
+        let rules = self.inner.get_pre_tokenizer();
+        let prepends = |rule: &PreTokenizerWrapper| matches!(rule, PreTokenizerWrapper::Metaspace(mark) if mark.get_prepend_scheme() != PrependScheme::Never);
+        match rules {
+            Some(PreTokenizerWrapper::Sequence(all)) => all.as_ref().iter().any(prepends),
+            Some(rule) => prepends(rule),
+            None => false,
+        }
     }
 
     /// `text` after normalisation.

@@ -2,9 +2,12 @@
 //!
 //! Tokenisers are trained here ([`train()`]) and stored in Hugging Face's `tokenizer.json` format ([`HuggingFace`]).
 //! Those of other programs are read directly: SentencePiece files ([`sentencepiece`]), OPUS-MT folders, and subword-nmt
-//! codes with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]). [`Tokenizer`] is any of them.
+//! codes with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]), GPT-2's two files ([`byte_level`]). [`Tokenizer`] is any
+//! of them; [`TextStream`] is the text of tokens as they come.
 
 mod any;
+pub mod byte_level;
+mod copying;
 mod dropout;
 pub mod fairseq_dictionary;
 mod guard;
@@ -12,15 +15,18 @@ mod hugging_face;
 mod normalization;
 pub mod sentencepiece;
 mod special;
+mod stream;
 pub mod subword_nmt;
 mod train;
 mod words;
 
 pub use any::Tokenizer;
+pub use copying::UnknownWords;
 pub use dropout::BpeDropout;
 pub use hugging_face::HuggingFace;
 pub use normalization::{LetterCase, Normalization, UnicodeForm, WORD_MARK};
 pub use special::SpecialTokens;
+pub use stream::TextStream;
 pub use train::{TokenizerKind, TrainOptions, TrainProgress, UnknownCharacters, train};
 pub use words::WordSplit;
 

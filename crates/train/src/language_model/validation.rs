@@ -79,9 +79,12 @@ impl TextValidation {
         let [source, reference] = self.samples[at].clone();
         let options = LoadOptions { device: candidate.device.clone(), ..LoadOptions::default() };
         let generator = Generator::load(candidate.folder, &options)?;
-        let options =
-            GenerateOptions { max_new_tokens: SAMPLE_TOKENS, temperature: 0.0, ..GenerateOptions::default() };
-        let output = generator.generate(&[&source], &options)?.remove(0).text.trim().to_owned();
+        let options = GenerateOptions {
+            max_new_tokens: Some(SAMPLE_TOKENS),
+            temperature: 0.0,
+            ..GenerateOptions::default()
+        };
+        let output = generator.generate(&[&source], &options)?.remove(0).remove(0).text.trim().to_owned();
         Ok(Some(ValidationSample { source, reference, output }))
     }
 }

@@ -261,7 +261,7 @@ impl objective::Dataset for Dataset {
             if self.texts.is_empty() { self.pairs.clone() } else { Arc::new(self.encode_epoch(epoch)?) };
         let plan = Epoch::plan(&pairs.lengths, batches, epoch)?;
         let [pad_id, _] = self.vocabulary.special_ids();
-        Ok(EpochData { pairs, plan, pad_id })
+        Ok(EpochData { pairs, plan, pad_id, known: self.vocabulary.known_ids() })
     }
 }
 
@@ -271,12 +271,14 @@ pub struct EpochData {
     pairs: Arc<EncodedPairs>,
     plan: Epoch,
     pad_id: u32,
+    /// Size of the vocabulary and id of words that it lacks, for a model that copies these.
+    known: Option<(usize, u32)>,
 }
 
 /// A batch for teacher forcing.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// Source ids, each row with its end token.
+    /// Source ids, each row with its end token; a model that copies also has those of words that the vocabulary lacks.
     pub source: Ids,
     /// Decoder input: the start token, then the target without its end token.
     pub target: Ids,
@@ -293,13 +295,21 @@ impl objective::Batch for Batch {
 
     fn lists(&self) -> Vec<&Indices> {
         let Self { source, target, expected, .. } = self;
-        vec![source.ids(), source.lengths(), target.ids(), target.lengths(), expected]
+        let extended = source.is_extended().then(|| source.extended());
+        let all = [source.ids(), source.lengths(), target.ids(), target.lengths(), expected];
+        all.into_iter().chain(extended).collect()
     }
 
     fn with(&self, lists: &[Indices]) -> Self {
+        let (all, extended) = lists.split_at(5);
         let [ids, lengths, target_ids, target_lengths, expected] =
-            <[Indices; 5]>::try_from(lists.to_vec()).expect("a batch has five lists");
-        let (source, target) = (self.source.with(ids, lengths), self.target.with(target_ids, target_lengths));
+            <[Indices; 5]>::try_from(all.to_vec()).expect("five lists, or six where words are copied");
+        let source = self.source.with(ids, lengths);
+        let source = match extended.first() {
+            Some(extended) => source.with_extended(extended.clone()),
+            None => source,
+        };
+        let target = self.target.with(target_ids, target_lengths);
         Self { source, target, expected, tokens: self.tokens }
     }
 
@@ -333,6 +343,11 @@ impl EpochBatches for EpochData {
         };
         let tokens = target.iter().flatten().map(|ids| ids.len()).sum();
         let (source, expected, target) = (ids(&source), ids(&target).ids().clone(), ids(&given));
+        let known = |ids: Ids| match self.known {
+            Some((vocab_size, unknown_id)) => ids.known(vocab_size, unknown_id),
+            None => ids,
+        };
+        let (source, target) = (known(source), known(target));
         Some(Batch { source, target, expected, tokens })
     }
 
@@ -384,7 +399,7 @@ mod tests {
             pairs.push(&[ids(1 + pair), ids(6 - pair)], 2);
         }
         let plan = Epoch::plan(&pairs.lengths, BatchOptions::default(), 0).unwrap();
-        EpochData { pairs: Arc::new(pairs), plan, pad_id: 0 }
+        EpochData { pairs: Arc::new(pairs), plan, pad_id: 0, known: None }
     }
 
     #[test]

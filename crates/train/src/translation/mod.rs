@@ -9,7 +9,7 @@ mod sentences;
 mod validation;
 
 use polyhead_attention::Pass;
-use polyhead_models::{DataSpec, Model, SequenceToSequence};
+use polyhead_models::{DataSpec, Model, SequenceToSequence, TrainingLoss};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::{Tensor, Var};
@@ -50,8 +50,20 @@ impl Objective for Translation {
     ) -> Result<Prepared<Self>> {
         let vocabulary = vocabulary.expect("a task on text has a vocabulary");
         let [pad_id, end_id] = vocabulary.special_ids();
-        let facts = DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, ..DataSpec::default() };
+        let unknown_id = vocabulary.unknown_id().unwrap_or_default();
+        let facts =
+            DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, unknown_id, ..DataSpec::default() };
+        // Before the sizes are compared, which differ if each side has a vocabulary.
+        let copying = config.model.copies().then(|| vocabulary.for_copying()).transpose()?;
         let model = config.model.with_data(&facts)?;
+        if copying.is_some() && config.train.r_drop > 0.0 {
+            return Err(Error::config(
+                "train.r_drop",
+                "R-Drop with copying: it compares what two passes generate, and a copied word may not be in the vocabulary",
+                "set train.r_drop = 0",
+            ));
+        }
+        let vocabulary = copying.as_ref().unwrap_or(vocabulary);
         if !vocabulary.is_shared() && model.shares_vocabulary() {
             return Err(Error::config(
                 "model.tie",
@@ -88,8 +100,8 @@ impl Objective for Translation {
                 self.model.r_drop_loss(pass, source, target, &once, options)?;
             return Ok((loss, cross_entropy));
         }
-        let loss = self.model.loss(pass, source, target, expected, options)?;
-        let value = loss.value().clone();
-        Ok((loss, value))
+        let TrainingLoss { loss, cross_entropy } =
+            self.model.training_loss(pass, source, target, expected, options)?;
+        Ok((loss, cross_entropy))
     }
 }

@@ -3,7 +3,7 @@
 use polyhead_models::decode::beam::BeamOptions;
 use polyhead_models::{SequenceToSequence, Shortlist};
 use polyhead_tensor::Parameters;
-use polyhead_text::tokenizer::Encoding;
+use polyhead_text::tokenizer::{Encoding, UnknownWords};
 
 use crate::languages::name;
 use crate::route::{Hop, Route};
@@ -93,7 +93,12 @@ impl Engine {
 
     /// The tokens of a text as a translation, the end token last.
     pub fn encode_target(&self, text: &str) -> Result<Encoding> {
-        let mut encoding = self.tokenizers.encode_target(text)?;
+        self.encode_target_of(text, &UnknownWords::default())
+    }
+
+    /// The tokens of a text as the translation of a source with these words, the end token last.
+    pub fn encode_target_of(&self, text: &str, words: &UnknownWords) -> Result<Encoding> {
+        let mut encoding = self.tokenizers.encode_target_of(text, words)?;
         let end_id = self.generation().end_id;
         encoding.ids.push(end_id);
         encoding.pieces.push(self.target_piece(end_id));

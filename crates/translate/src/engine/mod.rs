@@ -11,6 +11,7 @@ use polyhead_models::SequenceToSequence;
 use polyhead_models::checkpoint::read_config;
 use polyhead_models::decode::surface_forms::SurfaceForms;
 use polyhead_tensor::{Device, Dtype, Parameters};
+use polyhead_text::tokenizer::{Encoding, UnknownWords};
 
 use crate::languages::Languages;
 use crate::preserve::alphabet::Alphabet;
@@ -53,7 +54,10 @@ impl Engine {
         check_folder(folder)?;
         let (config, _) = read_config(folder)?;
         let vocab_sizes @ [source_vocab_size, _] = config.vocab_sizes();
-        let tokenizers = Tokenizers::load(folder, vocab_sizes)?;
+        let mut tokenizers = Tokenizers::load(folder, vocab_sizes)?;
+        if config.copies() {
+            tokenizers = tokenizers.for_copying(folder, vocab_sizes[1])?;
+        }
         let languages = Languages::load(folder, tokenizers.source(), source_vocab_size)?;
         let alphabet = Alphabet::of(&tokenizers, source_vocab_size)?;
         let LoadOptions { device, dtype, .. } = options.clone();
@@ -126,5 +130,16 @@ impl Engine {
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         let ids: Vec<u32> = ids.iter().copied().filter(|&id| self.generation.is_written(id)).collect();
         Ok(self.tokenizers.target().decode(&ids)?)
+    }
+
+    /// The text of target ids, of which those outside the vocabulary are words of the source.
+    pub fn decode_of(&self, ids: &[u32], words: &UnknownWords) -> Result<String> {
+        let ids: Vec<u32> = ids.iter().copied().filter(|&id| self.generation.is_written(id)).collect();
+        Ok(self.tokenizers.target().decode_extended(&ids, words)?)
+    }
+
+    /// The words of an encoded source that the vocabulary lacks, if the model copies them.
+    pub fn unknown_words(&self, source: &Encoding) -> Result<UnknownWords> {
+        self.tokenizers.unknown_words(source)
     }
 }

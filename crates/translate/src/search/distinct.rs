@@ -23,7 +23,7 @@ impl Pipeline<'_> {
         let masked = segment.masked.as_ref();
         let (mut chosen, mut texts) = (Vec::new(), Vec::new());
         for hypothesis in found {
-            let mut text = self.engine.decode(&hypothesis.ids)?;
+            let mut text = segment.decode(self.engine, &hypothesis.ids)?;
             if let Some(masked) = masked {
                 let is_carried = match &segment.tags {
                     Tags::Aside(stripped) => stripped.is_carried_by(&text),

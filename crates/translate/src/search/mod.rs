@@ -17,6 +17,7 @@ use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::surface_forms::SurfaceForms;
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken};
+use polyhead_text::tokenizer::UnknownWords;
 
 pub(crate) use self::forced::ForcedTokens;
 use self::generation::Generation;
@@ -47,6 +48,8 @@ pub(crate) struct Search {
 pub(crate) struct DecoderInput {
     /// Tag, sentence and end token.
     pub(crate) source: Vec<u32>,
+    /// The words of the sentence that the vocabulary lacks, if the model copies them.
+    pub(crate) words: UnknownWords,
     pub(crate) forced: ForcedTokens,
 }
 

@@ -9,6 +9,7 @@ use crate::route::Hop;
 use crate::search::repetition::severity;
 use crate::search::{DecoderInput, ForcedTokens};
 use crate::translation::{Note, shortened};
+use crate::{Engine, Result};
 
 /// A text during a hop.
 pub(crate) struct HopText<'a> {
@@ -126,6 +127,14 @@ impl<'a> Segment<'a> {
     /// Its text where the model does not translate it.
     pub(crate) fn copied_text(&self) -> &str {
         self.replacement.as_deref().unwrap_or(self.sentence.text)
+    }
+
+    /// The text of target ids, with the words of its own source.
+    pub(crate) fn decode(&self, engine: &Engine, ids: &[u32]) -> Result<String> {
+        match &self.input {
+            Some(input) => engine.decode_of(ids, &input.words),
+            None => engine.decode(ids),
+        }
     }
 
     /// The tokens that its translation must have.

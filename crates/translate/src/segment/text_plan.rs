@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Joiner, Scores, Sentence, Split};
+use crate::copies::CopiedWord;
 use crate::mask::Case;
 use crate::options::Evidence;
 use crate::pipeline::Pipeline;
@@ -136,9 +137,14 @@ impl TextPlan {
             Some((best, starts)) if !self.hops.is_empty() => self.alignment(&translated, &best.text, starts),
             _ => self.identity_alignment(),
         });
+        let copied = (self.evidence == Evidence::Copies).then(|| match candidates.first() {
+            Some((best, starts)) => self.copied(&translated, &best.text, starts),
+            None => Vec::new(),
+        });
         Translation {
             n_best: candidates.into_iter().map(|(candidate, _)| candidate).collect(),
             alignment,
+            copied,
             notes: self.joined_notes(&translated),
             source_tokens: translated.iter().map(|own| own.source_tokens).sum(),
             route: self.route.clone(),
@@ -179,6 +185,21 @@ impl TextPlan {
             pairs.extend(own.filter(|pair| Some(pair.1) != taken));
         }
         pairs
+    }
+
+    /// Joins the copied words of the sentences into those of the text.
+    fn copied(&self, translated: &[&Translation], best: &str, starts: &[usize]) -> Vec<CopiedWord> {
+        let (mut source_words, mut target_words) = (WordCounter::new(&self.text), WordCounter::new(best));
+        let mut all = Vec::new();
+        for ((sentence, own), start) in self.sentences.iter().zip(translated).zip(starts) {
+            let (source, target) = (source_words.at(sentence.text.start), target_words.at(*start));
+            all.extend(own.copied.iter().flatten().map(|word| CopiedWord {
+                source: word.source.map(|own| source + own),
+                target: target + word.target,
+                ..word.clone()
+            }));
+        }
+        all
     }
 
     /// The alignment of a text that is copied without its tag: each word with itself.

@@ -2,6 +2,7 @@
 
 mod attention;
 mod gemm;
+mod generate;
 mod ops;
 mod train;
 mod translate;
@@ -22,6 +23,7 @@ Examples:
   polyhead bench gemm
   polyhead bench train --workload small --threads 2
   polyhead bench translate --batch 16 --beam 4 --format jsonl
+  polyhead bench generate --batch 16
 
 --format jsonl prints all values of a measurement; text prints the main ones.";
 
@@ -31,11 +33,13 @@ Examples:
 pub(crate) enum Bench {
     /// Measure full, window, dilated and global attention: time and memory by length
     Attention(attention::BenchAttention),
+    /// Measure generation of a GPT-2 with random weights: prefill and decoding
+    Generate(generate::BenchGenerate),
     /// Measure the matrix products of a training step against the CPU's peak
     Gemm(gemm::BenchGemm),
     /// Measure single operations, forward and backward
     Ops(ops::BenchOps),
-    /// Measure a training step of an encoder-decoder Transformer
+    /// Measure a training step of a Transformer
     Train(train::BenchTrain),
     /// Measure decoding with random weights
     Translate(translate::BenchTranslate),
@@ -46,6 +50,7 @@ impl Bench {
         match self {
             Self::Attention(attention) => attention.run(),
             Self::Gemm(gemm) => gemm.run(),
+            Self::Generate(generate) => generate.run(),
             Self::Ops(ops) => ops.run(),
             Self::Train(train) => train.run(),
             Self::Translate(translate) => translate.run(),

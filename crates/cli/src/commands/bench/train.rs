@@ -1,8 +1,10 @@
-//! `polyhead bench train`: a training step of an encoder-decoder Transformer, or of an LSTM with attention, on random data.
+//! `polyhead bench train`: a training step of an encoder-decoder Transformer, of an LSTM with attention, or of a GPT-2, on
+//! random data.
 //!
-//! Post-norm, ReLU, tied embeddings, sinusoidal positions, dropout 0.1 on attention weights, after ReLU and on each
+//! The encoder-decoder: post-norm, ReLU, tied embeddings, sinusoidal positions, dropout 0.1 on attention weights, after ReLU and on each
 //! sub-layer's output but not on embeddings, label smoothing 0.1, AdamW. Loss, all gradients and the update are computed
-//! in every step.
+//! in every step. The language models: as GPT-2, without dropout and label smoothing, AdamW with β₂ 0.95 and gradients clipped to
+//! a norm of 1.
 
 mod gpu;
 mod workload;
@@ -14,18 +16,18 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use polyhead_attention::{Capture, Pass};
-use polyhead_models::Ids;
-use polyhead_models::SequenceToSequence;
+use polyhead_models::{Ids, LanguageModel, Model, SequenceToSequence};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
-use polyhead_tensor::optim::{Adam, AdamOptions};
-use polyhead_tensor::{Device, Indices, Math, Parameters, Tape};
+use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm};
+use polyhead_tensor::{Device, Indices, Math, Parameters, Tape, Var};
 use polyhead_train::memory::peak;
 use serde::Serialize;
 
 use self::workload::{Sizes, Workload};
 use super::{Measurement, memory_text, print};
 use crate::compute_dtype::{ComputeDtype, device_name};
+use crate::decode_options::positive;
 use crate::option_help::{DEVICE, SEED, THREADS, TRAINING_DTYPE};
 use crate::output_format::LineFormat;
 use crate::report::{Misuse, grouped, thread_pool};
@@ -35,6 +37,7 @@ Examples:
   polyhead bench train --workload small --threads 2 --steps 10
   polyhead bench train --workload lstm --threads 2
   polyhead bench train --workload base --device cuda --dtype bf16 --steps 100
+  polyhead bench train --workload lm --batch 64 --device cuda --dtype bf16
   polyhead bench train --config shape.toml --format jsonl
 
 A config sets every size: d_model, n_heads, d_ff, n_layers (of each stack), vocab_size, batch, length (of source and target). On a GPU the steps are replayed as a CUDA graph without pauses. In the JSON, share_of_limit is the share of 790 TFLOP/s, the bf16 matrix-product throughput of an H200, and breakdown has the milliseconds per step of each kind of work.";
@@ -49,6 +52,9 @@ pub(crate) struct BenchTrain {
     /// TOML file with other sizes
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     config: Option<PathBuf>,
+    /// Rows of a batch [default: that of the workload]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    batch: Option<usize>,
     /// Number of timed steps, after two warm-up steps
     #[arg(long, value_name = "N", default_value_t = 10)]
     steps: usize,
@@ -68,15 +74,40 @@ pub(crate) struct BenchTrain {
 
 /// The model, its data and the options of a training step.
 struct TrainingTask {
-    model: SequenceToSequence,
+    model: TrainedModel,
     parameters: Parameters,
     source: Ids,
     target: Ids,
     expected: Indices,
     loss: CrossEntropyOptions,
     adam: AdamOptions,
+    /// Largest norm of all gradients.
+    max_norm: f32,
     seed: u64,
     steps: usize,
+}
+
+/// The model of a training step.
+#[expect(clippy::large_enum_variant, reason = "there is one")]
+enum TrainedModel {
+    Pairs(SequenceToSequence),
+    Text(LanguageModel),
+}
+
+impl TrainedModel {
+    /// The loss of a batch; a language model reads `target` only.
+    fn loss(
+        &self,
+        pass: &Pass<'_>,
+        [source, target]: [&Ids; 2],
+        expected: &Indices,
+        options: CrossEntropyOptions,
+    ) -> polyhead_models::Result<Var> {
+        match self {
+            Self::Pairs(model) => model.loss(pass, source, target, expected, options),
+            Self::Text(model) => model.loss(pass, target, expected, options),
+        }
+    }
 }
 
 /// Times and losses of the steps.
@@ -137,7 +168,8 @@ impl BenchTrain {
                 }
                 .into());
             }
-            let sizes = self.config.as_deref().map_or_else(|| Ok(self.workload.sizes()), Sizes::load)?;
+            let mut sizes = self.config.as_deref().map_or_else(|| Ok(self.workload.sizes()), Sizes::load)?;
+            sizes.batch = self.batch.unwrap_or(sizes.batch);
             let mut task = self.task(sizes)?;
             let queues = device.policy().steps_ahead > 1;
             let times = if queues { task.on_gpu(&device)? } else { task.on_cpu()? };
@@ -166,7 +198,12 @@ impl BenchTrain {
 
     fn task(&self, sizes: Sizes) -> Result<TrainingTask> {
         let mut parameters = Parameters::default();
-        let model = SequenceToSequence::new(sizes.config()?, &mut parameters)?;
+        let model = match Model::new(&sizes.config()?, &mut parameters)? {
+            Model::LanguageModel(model) => TrainedModel::Text(model),
+            other => TrainedModel::Pairs(other.into_sequence_to_sequence()?),
+        };
+        let reads_text = matches!(model, TrainedModel::Text(_));
+        let adam = AdamOptions { weight_decay: 0.01, learning_rate: 1e-4, ..AdamOptions::default() };
         parameters.initialise(self.seed);
         let ids = |stream| -> Vec<u32> {
             let random = Random::new(self.seed).stream(stream);
@@ -179,8 +216,12 @@ impl BenchTrain {
             source,
             target,
             expected: ids(3).into(),
-            loss: CrossEntropyOptions { label_smoothing: 0.1, ignored_id: None },
-            adam: AdamOptions { weight_decay: 0.01, learning_rate: 1e-4, ..AdamOptions::default() },
+            loss: CrossEntropyOptions {
+                label_smoothing: if reads_text { 0.0 } else { 0.1 },
+                ignored_id: None,
+            },
+            adam: if reads_text { AdamOptions { learning_rate: 3e-4, beta2: 0.95, ..adam } } else { adam },
+            max_norm: if reads_text { 1.0 } else { f32::INFINITY },
             seed: self.seed,
             steps: self.steps.max(1),
         })
@@ -196,10 +237,14 @@ impl TrainingTask {
             let start = Instant::now();
             let tape = Tape::training(self.seed, step as u64);
             let pass = Pass::new(&tape, &self.parameters, &capture);
-            let loss = self.model.loss(&pass, &self.source, &self.target, &self.expected, self.loss)?;
+            let batch = [&self.source, &self.target];
+            let loss = self.model.loss(&pass, batch, &self.expected, self.loss)?;
             losses.push(loss.value().data()[0]);
-            let gradients = tape.backward(&loss);
+            let mut gradients = tape.backward(&loss);
             drop(loss);
+            if self.max_norm.is_finite() {
+                clip_global_norm(&mut gradients, self.max_norm);
+            }
             adam.step(&mut self.parameters, &gradients);
             if step >= 2 {
                 seconds.push(start.elapsed().as_secs_f64());

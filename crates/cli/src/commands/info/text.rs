@@ -59,6 +59,8 @@ fn layout_name(layout: CheckpointLayout) -> &'static str {
         CheckpointLayout::Pegasus => "pegasus (Hugging Face)",
         CheckpointLayout::Fairseq => "fairseq",
         CheckpointLayout::Torch => "torch (PyTorch's nn.Transformer)",
+        CheckpointLayout::Gpt2 => "gpt2 (Hugging Face)",
+        CheckpointLayout::Llama => "llama (Hugging Face: Llama, Mistral, Qwen2)",
     }
 }
 

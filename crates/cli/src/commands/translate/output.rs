@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{BufWriter, Write as _};
 
 use anyhow::Result;
-use polyhead_translate::{Candidate, Route, Translation};
+use polyhead_translate::{Candidate, CopiedWord, Route, Translation};
 use serde::Serialize;
 
 use super::TranslationFormat;
@@ -81,8 +81,8 @@ impl Output {
                 Style::Lines { columns } => {
                     self.show_route(translation);
                     for (rank, candidate) in translation.n_best.iter().enumerate() {
-                        let alignment = if rank == 0 { translation.alignment.as_deref() } else { None };
-                        write!(out, "{}{end}", line(columns, self.written, source, candidate, alignment))?;
+                        let evidence = (rank == 0).then(|| evidence(translation)).flatten();
+                        write!(out, "{}{end}", line(columns, self.written, source, candidate, evidence))?;
                     }
                     self.note(translation);
                 }
@@ -125,7 +125,7 @@ fn line(
     number: usize,
     source: &str,
     candidate: &Candidate,
-    alignment: Option<&[(usize, usize)]>,
+    evidence: Option<String>,
 ) -> String {
     // Each line gives one line, whatever the model outputs.
     let text = if source.contains('\n') { candidate.text.clone() } else { candidate.text.replace('\n', " ") };
@@ -134,11 +134,24 @@ fn line(
         Columns::Score => format!("{text} ||| {:.4}", candidate.score),
         Columns::NBest => format!("{number} ||| {text} ||| {:.4}", candidate.score),
     };
-    if let Some(pairs) = alignment {
-        let pairs: Vec<String> = pairs.iter().map(|(source, target)| format!("{source}-{target}")).collect();
-        line.push_str(&format!(" ||| {}", pairs.join(" ")));
+    if let Some(evidence) = evidence {
+        line.push_str(&format!(" ||| {evidence}"));
     }
     line
+}
+
+/// The last column: the word alignment or the copied words.
+fn evidence(translation: &Translation) -> Option<String> {
+    if let Some(copied) = &translation.copied {
+        let word = |CopiedWord { word, source, target, .. }: &CopiedWord| match source {
+            Some(source) => format!("{word} {source}-{target}"),
+            None => format!("{word} -{target}"),
+        };
+        return Some(copied.iter().map(word).collect::<Vec<_>>().join(", "));
+    }
+    let pairs = translation.alignment.as_ref()?;
+    let pairs: Vec<String> = pairs.iter().map(|(source, target)| format!("{source}-{target}")).collect();
+    Some(pairs.join(" "))
 }
 
 #[derive(Serialize)]
@@ -156,6 +169,8 @@ struct LineJson<'a> {
     n_best: Vec<CandidateJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<&'a [(usize, usize)]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copied: Option<&'a [CopiedWord]>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unsure: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -196,6 +211,7 @@ fn json(id: usize, source: &str, translation: &Translation) -> Result<String> {
         tokens: *tokens,
         n_best: if translation.n_best.len() > 1 { candidates.collect() } else { Vec::new() },
         alignment: translation.alignment.as_deref(),
+        copied: translation.copied.as_deref(),
         unsure: translation.is_unsure(),
         notes: translation.notes.iter().map(|note| NoteJson { note, message: note.to_string() }).collect(),
     })?)

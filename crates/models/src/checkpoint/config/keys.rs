@@ -54,6 +54,22 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// A token id, or the first of a list; `None` if the key is missing.
+    pub(super) fn first_id(&self, key: &str) -> Result<Option<u32>> {
+        self.get(key, None, "an id", |value| {
+            let value = value.as_array().map_or(Some(value), |list| list.first())?;
+            value.as_u64().and_then(|id| u32::try_from(id).ok()).map(Some)
+        })
+    }
+
+    /// A list of names; `None` if the key is missing.
+    pub(super) fn names(&self, key: &str) -> Result<Option<Vec<String>>> {
+        self.get(key, None, "a list of names", |value| {
+            let names = value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned));
+            names.collect::<Option<Vec<String>>>().map(Some)
+        })
+    }
+
     /// A number; `default` if the key is missing.
     pub(super) fn number(&self, key: &str, default: f32) -> Result<f32> {
         self.get(key, default, "a number", |value| value.as_f64().map(|number| number as f32))

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::keys::Keys;
 use super::pegasus::pegasus_compatible;
 use crate::checkpoint::safetensors::{Weights, torch_name};
+use crate::copying::Copying;
 use crate::transformer::TransformerConfig;
 use crate::transformer::config::{
     AttentionPattern, CrossProjection, Dropout, NormOrder, PositionConfig, SinusoidalLayout, StackConfig, Tie,
@@ -137,6 +138,7 @@ pub fn marian_compatible(config: impl Into<ModelConfig>) -> std::result::Result<
 pub(super) fn shared_checks(config: &TransformerConfig, class: &str) -> Vec<(bool, String)> {
     let epsilon = config.norm_epsilon;
     vec![
+        (config.copy == Copying::None, format!("copying: {class} only generates")),
         (epsilon == NORM_EPSILON, format!("norm_epsilon {epsilon}: {class} has {NORM_EPSILON} only")),
         (
             config.position == POSITION,

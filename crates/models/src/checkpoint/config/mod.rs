@@ -1,11 +1,15 @@
-//! The config of a model folder: `config.json` of Hugging Face's Marian or Pegasus or of Polyhead, or fairseq's
-//! `args.json`.
+//! The config of a model folder: `config.json` of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral or Qwen2 or of Polyhead,
+//! or fairseq's `args.json`.
 
+mod decoder_only;
 mod fairseq;
+mod gpt2;
 mod keys;
+mod llama;
 mod marian;
 mod own;
 mod pegasus;
+mod rope;
 
 use std::borrow::Borrow;
 use std::path::Path;
@@ -17,11 +21,14 @@ use super::names::CheckpointLayout;
 use super::safetensors::Weights;
 use crate::{Error, ModelConfig, Result};
 
+pub(super) use decoder_only::{fitting, text as decoder_only_text};
 pub use marian::marian_compatible;
 pub(super) use marian::{generation_text, text as marian_text};
 pub use pegasus::pegasus_compatible;
 pub(super) use pegasus::text as pegasus_text;
 
+/// Hugging Face's values of `model_type` that are read.
+const HUGGING_FACE: &str = "\"marian\", \"pegasus\", \"gpt2\", \"llama\", \"mistral\", \"qwen2\"";
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ARGS: &str = "args.json";
 
@@ -89,6 +96,10 @@ fn parse_config<W: Borrow<Weights>>(
         Some("pegasus") => {
             Ok((pegasus::read(path, map, weights()?.borrow())?.into(), CheckpointLayout::Pegasus))
         }
+        Some("gpt2") => Ok((gpt2::read(path, map)?.into(), CheckpointLayout::Gpt2)),
+        Some(name) if llama::MODEL_TYPES.contains(&name) => {
+            Ok((llama::read(path, name, map)?.into(), CheckpointLayout::Llama))
+        }
         Some(name) if let Some(family) = ModelConfig::of_type(name) => {
             let (config, layout) = own::read(path, &family, map)?;
             let layout = match layout {
@@ -101,7 +112,7 @@ fn parse_config<W: Borrow<Weights>>(
             let found =
                 other.map_or_else(|| "no model_type".to_owned(), |name| format!("model_type {name:?}"));
             let own = ModelConfig::model_types().map(|name| format!("{name:?}")).join(", ");
-            let message = format!("{found}, expected \"marian\", \"pegasus\" or one of {own}");
+            let message = format!("{found}, expected {HUGGING_FACE} or one of {own}");
             Err(Error::file(path, message, "other architectures are not supported"))
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Link {
     pub(super) our_rows: Range<usize>,
     /// Elements of a row.
     pub(super) width: usize,
+    /// True if theirs is the transposed matrix.
+    pub(super) is_transposed: bool,
 }
 
 /// All links of a model.
@@ -98,7 +100,20 @@ fn link(
     (name, (id, shape)): (&str, (ParameterId, &[usize])),
 ) -> Result<Link> {
     let mut link = whole(&numbered(rule.theirs, layer), (id, shape), shape.to_vec());
+    if rule.mapping == RowMapping::Transposed {
+        link.their_shape.reverse();
+        link.is_transposed = true;
+        return Ok(link);
+    }
     let needed = match &rule.mapping {
+        RowMapping::Transposed => unreachable!("returned above"),
+        RowMapping::Half(half) => {
+            let rows = shape[0] / 2;
+            link.our_rows = half * rows..(half + 1) * rows;
+            link.their_rows = 0..rows;
+            link.their_shape[0] = rows;
+            2 * rows
+        }
         RowMapping::Whole => return Ok(link),
         RowMapping::Row => {
             link.their_shape.insert(0, 1);
@@ -129,7 +144,15 @@ fn link(
 fn whole(theirs: &str, (parameter, shape): (ParameterId, &[usize]), their_shape: Vec<usize>) -> Link {
     let rows = shape.first().copied().unwrap_or(1);
     let width = shape.iter().skip(1).product();
-    Link { theirs: theirs.to_owned(), their_shape, their_rows: 0..rows, parameter, our_rows: 0..rows, width }
+    Link {
+        theirs: theirs.to_owned(),
+        their_shape,
+        their_rows: 0..rows,
+        parameter,
+        our_rows: 0..rows,
+        width,
+        is_transposed: false,
+    }
 }
 
 /// The projections stacked in a parameter, by its name.

@@ -10,7 +10,7 @@ mod write;
 
 use serde::{Deserialize, Serialize};
 
-use super::config::marian_compatible;
+use super::config::{fitting, marian_compatible};
 use crate::ModelConfig;
 
 pub(super) use read::{check, read};
@@ -31,15 +31,23 @@ pub enum CheckpointLayout {
     Fairseq,
     /// PyTorch's nn.Transformer with embeddings and an output layer around it.
     Torch,
+    /// Hugging Face's GPT-2.
+    Gpt2,
+    /// Hugging Face's Llama, Mistral and Qwen2.
+    Llama,
 }
 
 impl CheckpointLayout {
     /// CheckpointLayouts that need a table. Pegasus' has all names of Marian's, which wins where both match.
-    const FOREIGN: [Self; 4] = [Self::Pegasus, Self::Marian, Self::Fairseq, Self::Torch];
+    const FOREIGN: [Self; 6] =
+        [Self::Pegasus, Self::Marian, Self::Fairseq, Self::Torch, Self::Gpt2, Self::Llama];
 
-    /// The most portable layout: Marian's where it can represent the model, otherwise Polyhead's own.
+    /// The most portable layout: one of Hugging Face's that can represent the model, otherwise Polyhead's own.
     pub fn fitting(config: &ModelConfig) -> Self {
-        if marian_compatible(config).is_ok() { Self::Marian } else { Self::Polyhead }
+        if marian_compatible(config).is_ok() {
+            return Self::Marian;
+        }
+        fitting(config).unwrap_or_default()
     }
 
     /// The name in a config.
@@ -50,6 +58,8 @@ impl CheckpointLayout {
             Self::Pegasus => "pegasus",
             Self::Fairseq => "fairseq",
             Self::Torch => "torch",
+            Self::Gpt2 => "gpt2",
+            Self::Llama => "llama",
         }
     }
 
@@ -73,6 +83,8 @@ impl CheckpointLayout {
             Self::Pegasus => &[include_str!("marian.txt"), include_str!("pegasus.txt")],
             Self::Fairseq => &[include_str!("fairseq.txt")],
             Self::Torch => &[include_str!("torch.txt")],
+            Self::Gpt2 => &[include_str!("gpt2.txt")],
+            Self::Llama => &[include_str!("llama.txt")],
         };
         tables.iter().flat_map(|text| table::parse(text)).collect()
     }

@@ -186,9 +186,20 @@ fn rows(weights: &Weights, name: &str, aliases: &[Link]) -> Result<Tensor> {
 /// The rows of a link, as they are in the file.
 fn cut(weights: &Weights, link: &Link) -> Result<Tensor> {
     let tensor = weights.tensor(&link.theirs)?;
+    if link.is_transposed {
+        return Ok(transposed(&tensor));
+    }
     let elements = link.their_rows.start * link.width..link.their_rows.end * link.width;
     if elements.len() == tensor.len() {
         return Ok(tensor);
     }
     Ok(Tensor::new(&[elements.len()], tensor.data()[elements].to_vec()))
+}
+
+/// The transposed matrix.
+fn transposed(tensor: &Tensor) -> Tensor {
+    let &[rows, columns] = tensor.shape() else { unreachable!("shapes have been checked") };
+    let data = tensor.data();
+    let elements = (0..columns).flat_map(|column| (0..rows).map(move |row| data[row * columns + column]));
+    Tensor::new(&[columns, rows], elements.collect())
 }

@@ -34,7 +34,10 @@ pub(crate) fn tensors<'a>(
     let arrays = written.chunk_by(|a, b| a.theirs == b.theirs).map(|links| Array {
         name: links[0].theirs.clone(),
         shape: links[0].their_shape.clone(),
-        data: ArrayData::Floats(links.iter().map(rows).collect()),
+        data: match links {
+            [link] if link.is_transposed => ArrayData::Transposed { floats: rows(link), columns: link.width },
+            _ => ArrayData::Floats(links.iter().map(rows).collect()),
+        },
     });
     Ok(arrays.collect())
 }

@@ -196,7 +196,7 @@ fn forget(_: &Mmap, _: std::ops::Range<usize>) {}
     unsafe_code,
     reason = "a memory map has no safe form; our own writer never changes a file, it replaces it"
 )]
-fn map(path: &Path, file: &File) -> Result<Mmap> {
+pub(in crate::checkpoint) fn map(path: &Path, file: &File) -> Result<Mmap> {
     // SAFETY: the mapping is only read. A program that changes the file in place meanwhile could corrupt values or, by
     // truncating it, kill the process; every reader of memory-mapped models accepts this.
     unsafe { Mmap::map(file) }.map_err(|error| Error::io(path, "read", error))

@@ -17,5 +17,11 @@ mod write;
 pub use dtype::header_name;
 pub(crate) use dtype::torch_name;
 pub use file::TensorFile;
+pub(in crate::checkpoint) use file::map;
 pub use shards::Weights;
 pub use write::{Array, ArrayData, PendingFiles, WriteOptions, write};
+
+/// An f16 number as f32, exactly.
+pub(in crate::checkpoint) fn f16_to_f32(bytes: [u8; 2]) -> f32 {
+    half::to_f32(u16::from_le_bytes(bytes))
+}

@@ -35,6 +35,13 @@ pub struct Array<'a> {
 pub enum ArrayData<'a> {
     /// Floating point, as consecutive slices; stored in the dtype of [`WriteOptions`].
     Floats(Vec<&'a [f32]>),
+    /// The transposed matrix of `floats`, which have that many columns.
+    Transposed {
+        /// The elements, row by row.
+        floats: &'a [f32],
+        /// Length of a row.
+        columns: usize,
+    },
     /// Int8, stored unchanged.
     Int8(Vec<i8>),
 }
@@ -48,6 +55,7 @@ impl Array<'_> {
     fn bytes(&self, floats: Dtype) -> u64 {
         let count = match &self.data {
             ArrayData::Floats(slices) => slices.iter().map(|slice| slice.len()).sum(),
+            ArrayData::Transposed { floats, .. } => floats.len(),
             ArrayData::Int8(values) => values.len(),
         };
         (count * self.dtype(floats).size_in_bytes()) as u64
@@ -166,14 +174,21 @@ fn write_file(pending: &mut PendingFiles, name: &str, arrays: &[Array<'_>], dtyp
     output.write(&header).map_err(unwritten(&path))?;
     pending.bytes += (LENGTH_BYTES + header.len()) as u64;
     for array in arrays {
+        let mut write = |chunk: &[f32]| {
+            let bytes = encode(chunk, dtype).map_err(|(message, hint)| {
+                Error::file(&path, format!("tensor {}: {message}", array.name), hint)
+            })?;
+            output.write(&bytes).map_err(unwritten(&path))
+        };
         match &array.data {
             ArrayData::Floats(slices) => {
-                for chunk in slices.iter().flat_map(|slice| slice.chunks(CHUNK)) {
-                    let bytes = encode(chunk, dtype).map_err(|(message, hint)| {
-                        Error::file(&path, format!("tensor {}: {message}", array.name), hint)
-                    })?;
-                    output.write(&bytes).map_err(unwritten(&path))?;
-                }
+                slices.iter().flat_map(|slice| slice.chunks(CHUNK)).try_for_each(write)?;
+            }
+            ArrayData::Transposed { floats, columns } => {
+                let column = |column: usize| -> Vec<f32> {
+                    floats.iter().skip(column).step_by((*columns).max(1)).copied().collect()
+                };
+                (0..*columns).try_for_each(|index| write(&column(index)))?;
             }
             ArrayData::Int8(values) => {
                 let bytes: Vec<u8> = values.iter().map(|byte| byte.cast_unsigned()).collect();

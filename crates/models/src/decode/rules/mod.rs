@@ -42,6 +42,8 @@ pub struct Rules {
     pub no_repeat_ngram: usize,
     /// Divides the scores of tokens in the history if positive, multiplies them if negative; default: 1, no penalty.
     pub repetition_penalty: f32,
+    /// True if the source belongs to the history, as the prompt of a language model does; default: false.
+    pub includes_source: bool,
     /// The forced prefix of each sentence's translation, in the order of the sources; default: none.
     pub prefixes: Vec<Vec<u32>>,
     /// The first token of a sequence without a prefix (`forced_bos_token_id`); default: none.
@@ -77,6 +79,7 @@ impl Default for Rules {
             biases: Vec::new(),
             no_repeat_ngram: 0,
             repetition_penalty: 1.0,
+            includes_source: false,
             prefixes: Vec::new(),
             forced_first: None,
             other_end_ids: Vec::new(),

@@ -8,11 +8,12 @@ pub(super) fn apply(penalty: f32, history: &[u32], scores: &mut [f32]) {
     if penalty == 1.0 {
         return;
     }
-    for (position, id) in history.iter().enumerate() {
-        if history[..position].contains(id) {
+    let mut is_done = vec![false; scores.len()];
+    for &id in history {
+        let (Some(score), Some(is_done)) = (scores.get_mut(id as usize), is_done.get_mut(id as usize)) else {
             continue;
-        }
-        if let Some(score) = scores.get_mut(*id as usize) {
+        };
+        if !std::mem::replace(is_done, true) {
             *score = if *score < 0.0 { *score * penalty } else { *score / penalty };
         }
     }

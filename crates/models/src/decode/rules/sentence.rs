@@ -19,6 +19,8 @@ const MAX_FILTERED: usize = 16;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::decode) struct SentenceRules<'a> {
     options: &'a DecodeOptions,
+    /// The source, if it belongs to the history.
+    context: &'a [u32],
     prefix: &'a [u32],
     pub(in crate::decode) limits: Limits,
     pub(in crate::decode) source_length: usize,
@@ -26,7 +28,7 @@ pub(in crate::decode) struct SentenceRules<'a> {
 
 impl<'a> SentenceRules<'a> {
     /// The rules of each source.
-    pub(in crate::decode) fn all(options: &'a DecodeOptions, sources: &[&[u32]]) -> Result<Vec<Self>> {
+    pub(in crate::decode) fn all(options: &'a DecodeOptions, sources: &[&'a [u32]]) -> Result<Vec<Self>> {
         let rules = &options.rules;
         if !rules.prefixes.is_empty() && rules.prefixes.len() != sources.len() {
             let message =
@@ -38,10 +40,11 @@ impl<'a> SentenceRules<'a> {
                 format!("a repetition penalty of {}, expected a positive number", rules.repetition_penalty);
             return Err(Error::Request { message });
         }
-        let sentence_rules = |(sentence, source): (usize, &&[u32])| {
+        let sentence_rules = |(sentence, &source): (usize, &&'a [u32])| {
             let prefix = rules.prefixes.get(sentence).map_or(&[][..], Vec::as_slice);
             let limits = options.lengths.with_prefix(source.len(), prefix.len());
-            Self { options, prefix, limits, source_length: source.len() }
+            let context = if rules.includes_source { source } else { &[] };
+            Self { options, context, prefix, limits, source_length: source.len() }
         };
         Ok(sources.iter().enumerate().map(sentence_rules).collect())
     }
@@ -99,8 +102,9 @@ impl<'a> SentenceRules<'a> {
             forced::only(&ids, scores.len())?
         } else {
             let mut scores = scores.to_vec();
-            bias::apply(&rules.biases, history, &mut scores)?;
-            repetition::apply(rules.repetition_penalty, history, &mut scores);
+            let history = self.in_context(history);
+            bias::apply(&rules.biases, &history, &mut scores)?;
+            repetition::apply(rules.repetition_penalty, &history, &mut scores);
             forbid(&forbidden, &mut scores);
             scores
         };
@@ -158,10 +162,19 @@ impl<'a> SentenceRules<'a> {
     /// The tokens forbidden after `history`, unless a token is forced.
     fn forbidden(&self, history: &[u32]) -> Vec<u32> {
         let rules = &self.options.rules;
-        let mut forbidden = no_repeat::forbidden(rules.no_repeat_ngram, history);
-        forbidden.extend(suppress::forbidden(&rules.suppressed, self.end_ids(), history));
+        let all = self.in_context(history);
+        let mut forbidden = no_repeat::forbidden(rules.no_repeat_ngram, &all);
+        forbidden.extend(suppress::forbidden(&rules.suppressed, self.end_ids(), &all));
         forbidden.extend(min_length::forbidden(self.limits.min, self.end_ids(), history));
         forbidden
+    }
+
+    /// The history after its context, which then takes the place of the start token.
+    fn in_context<'s>(&self, history: &'s [u32]) -> Cow<'s, [u32]> {
+        if self.context.is_empty() {
+            return Cow::Borrowed(history);
+        }
+        Cow::Owned([self.context, &history[1..]].concat())
     }
 
     /// The tokens forbidden after `length` tokens even where they are forced.
@@ -258,6 +271,18 @@ mod tests {
         assert!(found[2..].iter().all(|score| (score + LN_2).abs() < 1e-6), "{found:?}");
         let none = Rules { renormalise: true, forbidden: vec![0, 1, 2, 3], ..Rules::default() };
         assert_eq!(applied(&options(none), &[3]), [NONE; 4]);
+    }
+
+    #[test]
+    fn a_prompt_belongs_to_the_history() {
+        let rules = Rules { repetition_penalty: 2.0, no_repeat_ngram: 2, ..Rules::default() };
+        let options = options(Rules { includes_source: true, ..rules });
+        let rules = SentenceRules::all(&options, &[&[2, 3, 2]]).unwrap().remove(0);
+        let found = rules.apply(&[2], &[-1.0, -2.0, -LN_2, -LN_2]).unwrap().into_owned();
+        // 2 and 3 are penalised, and 3 would repeat "2 3".
+        assert_eq!(found, [-1.0, -2.0, -LN_2 * 2.0, NONE]);
+        let found = rules.apply(&[2, 1], &[-1.0, -2.0, -LN_2, -LN_2]).unwrap().into_owned();
+        assert_eq!(found, [-1.0, -4.0, -LN_2 * 2.0, -LN_2 * 2.0]);
     }
 
     #[test]

@@ -220,7 +220,7 @@ fn incompatibility_with_marian_is_reported_with_all_reasons() {
         norm_order: NormOrder::Pre,
         final_norm: true,
         norm_epsilon: 1e-6,
-        position: PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves },
+        position: PositionConfig::Rotary { base: 1e4, pairing: RotaryPairing::Halves, scaling: None },
         cross_projection: CrossProjection::Shared,
         encoder_sight: AttentionPattern::Window { distance: 3 },
         ..small(Tie::SourceTarget)

@@ -211,6 +211,7 @@ fn with_settings(loaded: &LoadedModel, options: &Value, prefix: Vec<u32>) -> Dec
             .collect(),
         no_repeat_ngram: size("no_repeat_ngram_size").unwrap_or(0),
         repetition_penalty: options["repetition_penalty"].as_f64().unwrap_or(1.0) as f32,
+        includes_source: false,
         prefixes: vec![prefix],
         forced_first: options["forced_bos_token_id"].as_u64().map(|id| id as u32),
         other_end_ids: all("eos_token_id").into_iter().filter(|&id| id != plain.end_id).collect(),

@@ -205,6 +205,49 @@ __device__ __forceinline__ void backward_relu(const T *dy, const T *y, T *dx, fl
     }
 }
 
+// y = act(gate) ∘ other; a row of x has `width` values of the gate, then `width` others. A thread does eight columns.
+template <typename T>
+__device__ __forceinline__ void gated_forward(const T *x, T *y, u32 rows, u32 width, u32 kind) {
+    const u32 parts = (width + 7) / 8;
+    const u64 tasks = u64(rows) * parts, step = u64(gridDim.x) * blockDim.x;
+    for (u64 task = u64(blockIdx.x) * blockDim.x + threadIdx.x; task < tasks; task += step) {
+        const u64 row = task / parts;
+        const u32 column = u32(task % parts) * 8, count = some(column, width);
+        const T *from = x + row * 2 * width + column;
+        Eight gate = load_some(from, count);
+        const Eight other = load_some(from + width, count);
+#define GATE(KIND) activate8<KIND>(gate)
+        CHOOSE(kind, GATE)
+#pragma unroll
+        for (int i = 0; i < 8; i++) gate.x[i] *= other.x[i];
+        store_some(y + row * width + column, gate, count);
+    }
+}
+
+// dx of the same: dy ∘ other ∘ act′(gate), then dy ∘ act(gate).
+template <typename T>
+__device__ __forceinline__ void gated_backward(const T *dy, const T *x, T *dx, u32 rows, u32 width, u32 kind) {
+    const u32 parts = (width + 7) / 8;
+    const u64 tasks = u64(rows) * parts, step = u64(gridDim.x) * blockDim.x;
+    for (u64 task = u64(blockIdx.x) * blockDim.x + threadIdx.x; task < tasks; task += step) {
+        const u64 row = task / parts;
+        const u32 column = u32(task % parts) * 8, count = some(column, width);
+        const u64 at = row * 2 * width + column;
+        const Eight gate = load_some(x + at, count), g = load_some(dy + row * width + column, count);
+        Eight other = load_some(x + at + width, count), value = gate;
+#pragma unroll
+        for (int i = 0; i < 8; i++) other.x[i] *= g.x[i];
+#define GATE_SLOPE(KIND) slope8<KIND>(other, gate)
+        CHOOSE(kind, GATE_SLOPE)
+        store_some(dx + at, other, count);
+#define GATE_VALUE(KIND) activate8<KIND>(value)
+        CHOOSE(kind, GATE_VALUE)
+#pragma unroll
+        for (int i = 0; i < 8; i++) value.x[i] *= g.x[i];
+        store_some(dx + at + width, value, count);
+    }
+}
+
 #define BOTH(DTYPE, T)                                                                                                 \
     extern "C" __global__ void __launch_bounds__(256) activation_forward_##DTYPE(                                      \
         const T *x, T *y, const T *bias, u32 rows, u32 columns, u32 kind, Dropout dropout) {                       \
@@ -218,6 +261,14 @@ __device__ __forceinline__ void backward_relu(const T *dy, const T *y, T *dx, fl
     extern "C" __global__ void __launch_bounds__(256) relu_backward_##DTYPE(                                           \
         const T *dy, const T *y, T *dx, float *partials, u32 rows, u32 columns, float scale) {                         \
         backward_relu(dy, y, dx, partials, rows, columns, scale);                                                      \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256)                                                                  \
+        gated_forward_##DTYPE(const T *x, T *y, u32 rows, u32 width, u32 kind) {                                       \
+        gated_forward(x, y, rows, width, kind);                                                                        \
+    }                                                                                                                  \
+    extern "C" __global__ void __launch_bounds__(256)                                                                  \
+        gated_backward_##DTYPE(const T *dy, const T *x, T *dx, u32 rows, u32 width, u32 kind) {                        \
+        gated_backward(dy, x, dx, rows, width, kind);                                                                  \
     }
 
 BOTH(f32, float)

@@ -5,9 +5,10 @@
 // head, each group with a running maximum and sum (Milakov & Gimelshein 2018); the groups are joined at the end in a
 // fixed order.
 //
-// cached_self_*: keys and values of position p of row r are in slot ancestry[p][r], so that reordering hypotheses
-// changes a small table, not the cache. The row's own key and value are rotated (rotary) and written to slot r of the
-// newest position, which is read from memory: one recorded graph serves all steps.
+// cached_self_*: keys and values of line p of row r are in slot ancestry[p][r], so that reordering hypotheses changes a
+// small table, not the cache. A row's positions are counted from its start, the line of its first token. The row's own key
+// and value are rotated (rotary) and written to slot r of the newest line; line and starts are read from memory: one
+// recorded graph serves all steps.
 // cached_cross_*: row r reads slot slots[r], which has lengths[r] positions.
 //
 // If `weights` is not null, the weights are written too: rows × n_heads × n_weights, 0 beyond the length.
@@ -191,8 +192,8 @@ struct Sizes {
 };
 
 template <typename T, u32 lanes, bool aligned>
-__device__ __forceinline__ void cached_self(const T *projected, T *cache, T *out, const u32 *place, const u32 *ancestry,
-                                            u32 n_slots, const float *turns, u32 halves, const Distances<T> &distances,
+__device__ __forceinline__ void cached_self(const T *projected, T *cache, T *out, const u32 *place, const u32 *starts,
+                                            const u32 *ancestry, u32 n_slots, const float *turns, u32 halves, const Distances<T> &distances,
                                             const u32 *seen, u32 seen_words, Sizes sizes, float scale, float *weights,
                                             u32 n_weights) {
     const u32 index = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
@@ -200,7 +201,8 @@ __device__ __forceinline__ void cached_self(const T *projected, T *cache, T *out
     const u32 row = index / sizes.n_heads, head = index % sizes.n_heads;
     const u32 shared_by = sizes.n_heads / sizes.n_key_heads, key_head = head / shared_by;
     const u32 queries = sizes.n_heads * sizes.d_key, keys = sizes.n_key_heads * sizes.d_key;
-    const u32 width = keys + sizes.n_key_heads * sizes.d_value, position = place[0];
+    const u32 width = keys + sizes.n_key_heads * sizes.d_value;
+    const u32 start = starts[row], position = place[0] - start;
     const Kept kept = {width, u64(n_slots) * width, sizes.d_key, sizes.d_value};
     const u32 lane = threadIdx.x % WARP, first = lane % lanes * 8;
     const T *own = projected + u64(row) * (queries + width);
@@ -215,7 +217,10 @@ __device__ __forceinline__ void cached_self(const T *projected, T *cache, T *out
         query = head_part<T, aligned>(own + head * sizes.d_key, first, sizes.d_key);
         key = head_part<T, aligned>(own_key, first, sizes.d_key);
     }
-    T *kept_keys = cache + key_head * sizes.d_key, *kept_values = cache + keys + key_head * sizes.d_value;
+    // From the row's first line on.
+    T *own_cache = cache + start * kept.position_stride;
+    const u32 *slots = ancestry + u64(start) * n_slots + row;
+    T *kept_keys = own_cache + key_head * sizes.d_key, *kept_values = own_cache + keys + key_head * sizes.d_value;
     if (head % shared_by == 0 && lane < lanes) {
         const u64 at = row * kept.slot_stride + position * kept.position_stride;
         keep_part<T, aligned>(kept_keys + at, first, sizes.d_key, key);
@@ -227,7 +232,7 @@ __device__ __forceinline__ void cached_self(const T *projected, T *cache, T *out
     Mixed mixed = nothing();
     attend<T, lanes, aligned>(
         mixed, query, kept_keys, kept_values, kept, position, position, distances, scale, own_weights,
-        [=](u32 p) { return u64(ancestry[u64(p) * n_slots + row]); }, sees);
+        [=](u32 p) { return u64(slots[u64(p) * n_slots]); }, sees);
     // The newest key comes from registers: this launch does not read what it writes to memory.
     if (distances.keys) add_distance<T, aligned>(key, distances.keys, distances.max_distance, 0, first, sizes.d_key);
     if (distances.values) {
@@ -275,7 +280,7 @@ __device__ __forceinline__ void cached_cross(const T *query_rows, const T *memor
 
 #define CACHED_SELF(T, suffix)                                                                                               \
     extern "C" __global__ void __launch_bounds__(128, 4) cached_self_##suffix(                                                  \
-        const T *projected, T *cache, T *out, const u32 *place, const u32 *ancestry, u32 n_slots, const float *turns,        \
+        const T *projected, T *cache, T *out, const u32 *place, const u32 *starts, const u32 *ancestry, u32 n_slots, const float *turns, \
         u32 halves, const T *distance_keys, const T *distance_values, u32 max_distance, const u32 *seen, u32 seen_words,     \
         u32 rows, u32 n_heads, u32 n_key_heads, u32 d_key, u32 d_value, u32 lanes, u32 is_aligned, float scale,              \
         float *weights, u32 n_weights) {                                                                                     \
@@ -284,7 +289,7 @@ __device__ __forceinline__ void cached_cross(const T *query_rows, const T *memor
         BY_LANES(SELF_CALL_##suffix)                                                                                         \
     }
 #define SELF_CALL(T, n, aligned)                                                                                             \
-    cached_self<T, n, aligned>(projected, cache, out, place, ancestry, n_slots, turns, halves, distances, seen, seen_words,  \
+    cached_self<T, n, aligned>(projected, cache, out, place, starts, ancestry, n_slots, turns, halves, distances, seen, seen_words,  \
                                sizes, scale, weights, n_weights)
 #define SELF_CALL_f32(n, aligned) SELF_CALL(float, n, aligned)
 #define SELF_CALL_bf16(n, aligned) SELF_CALL(bf16, n, aligned)

@@ -9,7 +9,7 @@ use crate::ops::linear::Activation;
 const SPAN: usize = 256;
 
 /// Code of the activation in the kernels.
-fn code(activation: Activation) -> u32 {
+pub(super) fn code(activation: Activation) -> u32 {
     match activation {
         Activation::None => 0,
         Activation::Relu => 1,

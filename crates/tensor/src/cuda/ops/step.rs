@@ -5,7 +5,7 @@
 use crate::Result;
 use crate::cuda::{Array, ElementType, Epilogue, GpuRows, KernelFamily, Launch, Operand, Product, args};
 use crate::ops::attention::{
-    AttentionOutput, CacheShape, KeysValues, StepAttentionPattern, StepOptions, StepRows,
+    AttentionOutput, CacheShape, Columns, KeysValues, StepAttentionPattern, StepOptions, StepRows,
 };
 use crate::ops::decoding::StepPositions;
 use crate::tape::Var;
@@ -73,6 +73,7 @@ pub(crate) fn self_step(
             cached,
             &out,
             &gpu.position(),
+            &gpu.starts(),
             gpu.ancestry(),
             gpu.n_slots,
             turns.as_ref(),
@@ -95,6 +96,45 @@ pub(crate) fn self_step(
         ],
     );
     attended(out, weights, rows, n_heads)
+}
+
+/// Writes keys and values of whole sequences (rows × length × columns) to the cache of `rows`.
+pub(crate) fn fill(cache: &Array, rows: &StepRows, [key, value]: [Columns<'_>; 2]) {
+    let gpu = rows_of(rows);
+    if rows.is_empty() {
+        return;
+    }
+    let [keys, values] =
+        [key, value].map(|side| (side.var.value().array().to_dtype(cache.dtype()), side.var.shape()[2]));
+    let launch = Launch {
+        file: "reorder",
+        name: &format!("fill_{}", cache.suffix()),
+        grid: [rows.count(), rows.len(), 1],
+        block: 128,
+        shared: 0,
+        family: KernelFamily::Elementwise,
+    };
+    let length = key.var.shape()[1];
+    let value_length = value.var.shape()[1];
+    assert!(length == value_length, "keys and values of the same tokens");
+    gpu.cuda().launch(
+        launch,
+        args![
+            &keys.0,
+            keys.1,
+            key.start,
+            key.width,
+            &values.0,
+            values.1,
+            value.start,
+            value.width,
+            cache,
+            &gpu.starts_of(rows.lengths()),
+            gpu.n_slots,
+            gpu.line(),
+            length
+        ],
+    );
 }
 
 /// Factor of the scores.
@@ -204,8 +244,10 @@ pub(crate) fn step_input(
         shared: 0,
         family: KernelFamily::Embedding,
     };
-    gpu.cuda()
-        .launch(launch, args![&gpu.tokens(), &table, positions.as_ref(), &gpu.position(), &y, width, scale]);
+    gpu.cuda().launch(
+        launch,
+        args![&gpu.tokens(), &table, positions.as_ref(), &gpu.position(), &gpu.starts(), &y, width, scale],
+    );
     Tensor::on_gpu(&[gpu.rows, width], y)
 }
 

@@ -31,8 +31,8 @@ pub struct CachedOptions<'a> {
     pub slots: &'a [usize],
     /// Number of valid positions of each row.
     pub lengths: &'a [usize],
-    /// Visible positions in ascending order, the same for all rows. Default: all.
-    pub seen: Option<&'a [Range<u32>]>,
+    /// Visible positions of each row in ascending order. Default: all.
+    pub seen: Option<&'a [Vec<Range<u32>>]>,
     /// Vectors of relative distances; the query is at the last position. Default: none.
     pub relative: Option<&'a Relative>,
 }
@@ -95,6 +95,9 @@ impl<'a> CachedStep<'a> {
             let expected = format!("{rows} slots and lengths inside [{}, {}]", cache.n_slots, cache.capacity);
             return shape("cached attention", "lengths", &[options.lengths.len()], expected);
         }
+        if let Some(seen) = options.seen.filter(|seen| seen.len() != rows) {
+            return shape("cached attention", "seen", &[seen.len()], format!("[{rows}]"));
+        }
         if let Some(relative) = options.relative {
             relative.check(d_key, d_value)?;
         }
@@ -153,8 +156,10 @@ impl<'a> CachedStep<'a> {
             }
         }
         scale(weights, self.scale);
-        let seen =
-            self.options.seen.map_or(VisibleColumns::One(0, len), |seen| VisibleColumns::Several(seen, len));
+        let seen = self
+            .options
+            .seen
+            .map_or(VisibleColumns::One(0, len), |seen| VisibleColumns::Several(&seen[row], len));
         softmax(weights, seen, scratch);
     }
 

@@ -4,7 +4,8 @@
 //! many positions are computed side by side. On a GPU keys and values of a position are contiguous, as the projection
 //! wrote them.
 
-use super::step_rows::{Regroup, StepRows};
+use super::Columns;
+use super::step_rows::{Joined, Regroup, StepRows};
 use crate::lanes::LANES;
 use crate::tensor::Tensor;
 use crate::{Result, error};
@@ -72,7 +73,87 @@ impl KeysValues {
             let array = crate::cuda::Array::new(gpu.cuda(), gpu.dtype(), numbers);
             return Self::on_gpu(shape, [gpu.n_slots, gpu.capacity], array);
         }
-        Self::new(shape, rows.n_slots(), 0)
+        Self::new(shape, rows.n_slots(), rows.len())
+    }
+
+    /// Writes the keys and values of all tokens of `rows`: row r of both (rows × length × width) is that of row r, whose
+    /// first tokens are cached, as many as it has.
+    ///
+    /// # Errors
+    /// If the shapes do not fit together.
+    pub fn fill(&mut self, rows: &StepRows, key: Columns<'_>, value: Columns<'_>) -> Result<()> {
+        let widths = [self.shape.n_heads * self.shape.d_key, self.shape.n_heads * self.shape.d_value];
+        for ((name, side), width) in [("key", key), ("value", value)].into_iter().zip(widths) {
+            let fits = matches!(*side.var.shape(), [count, length, stride]
+                if count == rows.count() && length >= rows.len() && side.start + side.width <= stride);
+            if !fits || side.width != width {
+                let expected = format!("[{}, at least {}, {width} columns]", rows.count(), rows.len());
+                return error::shape("K/V cache", name, side.var.shape(), expected);
+            }
+        }
+        #[cfg(feature = "cuda")]
+        if let Some(cache) = &self.gpu {
+            crate::cuda::ops::step::fill(cache, rows, [key, value]);
+            return Ok(());
+        }
+        let [keys, values] = [key, value].map(|side| side.var.value().data());
+        let row_of = |side: Columns<'_>, row: usize, position: usize| {
+            let [length, stride] = [side.var.shape()[1], side.var.shape()[2]];
+            let start = (row * length + position) * stride + side.start;
+            start..start + side.width
+        };
+        for (row, (&slot, &length)) in rows.slots().iter().zip(rows.lengths()).enumerate() {
+            for position in 0..length {
+                let (key, value) = (&keys[row_of(key, row, position)], &values[row_of(value, row, position)]);
+                self.write(slot, position, key, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the slots of another cache.
+    pub fn join(&mut self, other: &Self, joined: &Joined) {
+        #[cfg(feature = "cuda")]
+        if let (Some(own), Some(theirs), Some(moves)) = (&self.gpu, &other.gpu, &joined.gpu) {
+            let array = moves[0].target(own, self.shape.width());
+            moves[0].copy(own, &array, self.shape.width());
+            moves[1].copy(theirs, &array, self.shape.width());
+            *self = Self::on_gpu(self.shape, [moves[0].n_slots(), moves[0].capacity()], array);
+            return;
+        }
+        self.reserve(joined.n_slots);
+        for slot in &joined.slots {
+            self.copy_from(other, (slot.from, slot.to), slot.len);
+        }
+    }
+
+    /// Makes room for `n_slots` sequences in CPU memory.
+    pub fn reserve(&mut self, n_slots: usize) {
+        if n_slots > self.n_slots {
+            let CacheShape { n_heads, d_key, d_value } = self.shape;
+            self.keys.resize(n_slots * n_heads * d_key * self.capacity, 0.0);
+            self.values.resize(n_slots * n_heads * d_value * self.capacity, 0.0);
+            self.n_slots = n_slots;
+        }
+    }
+
+    /// Copies the first `len` positions of slot `from` of another cache in CPU memory to slot `to`.
+    pub fn copy_from(&mut self, other: &Self, (from, to): (usize, usize), len: usize) {
+        if len > self.capacity {
+            self.grow(len);
+        }
+        let CacheShape { n_heads, d_key, d_value } = self.shape;
+        for row in 0..n_heads * d_key {
+            let [own, theirs] = [(to, self.capacity), (from, other.capacity)]
+                .map(|(slot, capacity)| (slot * n_heads * d_key + row) * capacity);
+            self.keys[own..own + len].copy_from_slice(&other.keys[theirs..theirs + len]);
+        }
+        for head in 0..n_heads {
+            let [own, theirs] = [(to, self.capacity), (from, other.capacity)]
+                .map(|(slot, capacity)| (slot * n_heads + head) * capacity * d_value);
+            let len = len * d_value;
+            self.values[own..own + len].copy_from_slice(&other.values[theirs..theirs + len]);
+        }
     }
 
     #[cfg(feature = "cuda")]

@@ -33,7 +33,7 @@ use self::plan::Address;
 pub(crate) use self::plan::{AttentionPlan, HeadLayout};
 pub use self::relative::Relative;
 pub use self::step::{AttentionOutput, StepOptions, cross_step, self_step};
-pub use self::step_rows::{Regroup, StepAttentionPattern, StepRows};
+pub use self::step_rows::{Joined, Regroup, StepAttentionPattern, StepRows};
 use crate::Result;
 use crate::indices::Indices;
 use crate::tape::{Gradients, Tape, Var};

@@ -7,7 +7,7 @@ use super::cached::{CachedOptions, cached_attention, cached_weights};
 use super::keys_values::KeysValues;
 use super::relative::Relative;
 use super::step_rows::{StepAttentionPattern, StepRows};
-use crate::ops::rotary::{RotaryTable, rotary};
+use crate::ops::rotary::{RotaryTable, rotary_rows};
 use crate::ops::shape::split;
 use crate::tape::{Tape, Var};
 use crate::tensor::Tensor;
@@ -63,22 +63,19 @@ pub fn self_step(
     let parts = split(&tape, &all, 1, &[d_query, d_keys, d_values])?;
     let turned = |part: &Var| match options.rotary {
         None => Ok(part.value().clone()),
-        Some(table) => {
-            let heads = part.reshaped(&[count, 1, part.value().len() / (count * shape.d_key), shape.d_key]);
-            Ok(rotary(&tape, &heads, table, rows.len())?.into_value().reshaped(part.shape()))
-        }
+        Some(table) => rotary_rows(part.value(), table, rows.lengths()),
     };
     let (query, key) = (turned(&parts[0])?, turned(&parts[1])?);
     let kept =
         key.data().chunks_exact(d_keys.max(1)).zip(parts[2].value().data().chunks_exact(d_values.max(1)));
-    for (&slot, (key, value)) in rows.slots().iter().zip(kept) {
-        cache.write(slot, rows.len(), key, value);
+    for ((&slot, &position), (key, value)) in rows.slots().iter().zip(rows.lengths()).zip(kept) {
+        cache.write(slot, position, key, value);
     }
     let seen = match options.seen {
         Some(StepAttentionPattern::Ranges(ranges)) => Some(ranges.as_slice()),
         _ => None,
     };
-    let lengths = vec![rows.len() + 1; count];
+    let lengths: Vec<usize> = rows.lengths().iter().map(|len| len + 1).collect();
     let (n_heads, relative) = (options.n_heads, options.relative);
     let cached =
         CachedOptions { n_heads, scale: None, slots: rows.slots(), lengths: &lengths, seen, relative };

@@ -22,7 +22,8 @@ const MAX_RECORDED_ROWS: usize = 1024;
 #[derive(Debug)]
 pub struct StepRows {
     n_slots: usize,
-    len: usize,
+    /// Tokens of each row so far.
+    lengths: Vec<usize>,
     /// The newest token of each row.
     tokens: Vec<u32>,
     /// The slot of each row.
@@ -36,11 +37,11 @@ pub struct StepRows {
     gpu: Option<crate::cuda::GpuRows>,
 }
 
-/// Positions that the newest token attends to, the same for all rows.
+/// Positions that the newest token of each row attends to.
 #[derive(Debug)]
 pub enum StepAttentionPattern {
-    /// Ascending ranges, on the CPU.
-    Ranges(Vec<Range<u32>>),
+    /// Ascending ranges of each row, on the CPU.
+    Ranges(Vec<Vec<Range<u32>>>),
     /// A bit per position, for every position of the newest token.
     #[cfg(feature = "cuda")]
     Bits(GpuAttentionPattern),
@@ -74,7 +75,7 @@ impl StepRows {
         let count = source_lengths.len();
         Self {
             n_slots: n_slots.max(count),
-            len: 0,
+            lengths: vec![0; count],
             tokens: Vec::new(),
             slots: (0..count).collect(),
             sources: (0..count).collect(),
@@ -96,6 +97,21 @@ impl StepRows {
                 Self { gpu: Some(gpu), ..self }
             }
         }
+    }
+
+    /// The same rows with `lengths` tokens each, whose keys and values are about to be cached.
+    ///
+    /// # Panics
+    /// If there is not one length per row, or the rows have tokens already.
+    #[must_use]
+    pub fn filled(mut self, lengths: &[usize]) -> Self {
+        assert!(lengths.len() == self.count() && self.is_empty(), "a length for each new row");
+        lengths.clone_into(&mut self.lengths);
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            gpu.fill(lengths);
+        }
+        self
     }
 
     #[cfg(feature = "cuda")]
@@ -126,14 +142,19 @@ impl StepRows {
         [self.count(), 0]
     }
 
-    /// Number of tokens of each row so far.
+    /// Number of tokens of the longest row so far.
     pub fn len(&self) -> usize {
-        self.len
+        self.lengths.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Number of tokens of each row so far, which is the position of its newest token during a step.
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
     }
 
     /// True before the first token.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Maximum number of rows.
@@ -176,7 +197,7 @@ impl StepRows {
         tokens.clone_into(&mut self.tokens);
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
-            return gpu.begin(self.len, tokens).map(|inner| Regroup { inner });
+            return gpu.begin(&self.lengths, tokens).map(|inner| Regroup { inner });
         }
         None
     }
@@ -189,7 +210,7 @@ impl StepRows {
         }
     }
 
-    /// Attention pattern of the newest token, if it does not attend to all; `seen(n)` gives it for the last of n
+    /// Attention pattern of the newest tokens, if they do not attend to all; `seen(n)` gives it for the last of n
     /// tokens.
     pub fn attention_pattern(
         &self,
@@ -197,19 +218,24 @@ impl StepRows {
     ) -> Option<StepAttentionPattern> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu {
-            seen(self.len + 1)?;
+            seen(self.len() + 1)?;
             let words = gpu.capacity.div_ceil(32);
             let bits = gpu.whole_table(PATTERN_TABLE, || {
                 (1..=gpu.capacity).flat_map(|len| bits(&seen(len).unwrap_or_default(), words)).collect()
             });
             return Some(StepAttentionPattern::Bits(GpuAttentionPattern { bits, words }));
         }
-        seen(self.len + 1).map(StepAttentionPattern::Ranges)
+        let ranges = self.lengths.iter().map(|len| seen(len + 1)).collect::<Option<_>>()?;
+        Some(StepAttentionPattern::Ranges(ranges))
     }
 
     /// Ends a step: its tokens count from now on.
     pub fn advance(&mut self) {
-        self.len += 1;
+        self.lengths.iter_mut().for_each(|len| *len += 1);
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            gpu.advance();
+        }
     }
 
     /// Replaces row i by row `rows[i]`; there may be fewer rows than before, or more while there are slots. Returns the
@@ -220,6 +246,7 @@ impl StepRows {
     #[must_use = "caches must copy"]
     pub fn reorder(&mut self, rows: &[usize]) -> Vec<(usize, usize)> {
         self.sources = rows.iter().map(|&row| self.sources[row]).collect();
+        self.lengths = rows.iter().map(|&row| self.lengths[row]).collect();
         self.row_lengths = self.sources.iter().map(|&source| self.source_lengths[source]).collect();
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
@@ -248,6 +275,107 @@ impl StepRows {
         self.slots = slots;
         copies
     }
+
+    /// Rows of a step on the CPU that appends several tokens to each row, or none: every token is a row by itself, in the slot of
+    /// its own row and at its own position. Tokens attend to those before them, so all may be cached first.
+    ///
+    /// # Panics
+    /// If there is not one text for each row, or the rows are on a GPU.
+    #[must_use]
+    pub fn of_texts(&self, texts: &[&[u32]]) -> Self {
+        assert!(texts.len() == self.count() && self.is_on_cpu(), "a text for each row, on the CPU");
+        let (mut slots, mut lengths) = (Vec::new(), Vec::new());
+        for ((text, &slot), &length) in texts.iter().zip(&self.slots).zip(&self.lengths) {
+            slots.extend(vec![slot; text.len()]);
+            lengths.extend(length..length + text.len());
+        }
+        let count = slots.len();
+        Self {
+            n_slots: self.n_slots,
+            lengths,
+            tokens: texts.concat(),
+            slots,
+            source_lengths: vec![0; count],
+            sources: (0..count).collect(),
+            row_lengths: vec![0; count],
+            #[cfg(feature = "cuda")]
+            gpu: None,
+        }
+    }
+
+    /// Counts the tokens of a step of [`Self::of_texts`].
+    pub fn advance_by(&mut self, texts: &[&[u32]]) {
+        self.lengths.iter_mut().zip(texts).for_each(|(length, text)| *length += text.len());
+    }
+
+    /// True if keys and values are in CPU memory.
+    pub fn is_on_cpu(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        if self.gpu.is_some() {
+            return false;
+        }
+        true
+    }
+
+    /// Raises the maximum number of rows on the CPU; caches must follow.
+    pub fn reserve(&mut self, n_slots: usize) {
+        self.n_slots = self.n_slots.max(n_slots);
+    }
+
+    /// Appends the rows of `other`, which have no source: they follow the own rows. Caches must take them over.
+    ///
+    /// # Panics
+    /// If the rows are on different devices.
+    #[must_use = "caches must take the rows over"]
+    pub fn join(&mut self, other: &Self) -> Joined {
+        let (count, more) = (self.count(), other.count());
+        self.source_lengths.extend(vec![0; more]);
+        self.sources.extend(self.source_lengths.len() - more..self.source_lengths.len());
+        self.row_lengths.extend(vec![0; more]);
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            let theirs = other.gpu.as_ref().expect("both on one GPU");
+            let inner = gpu.join(theirs, [&self.lengths, &other.lengths]);
+            self.lengths.extend(&other.lengths);
+            self.n_slots = self.n_slots.max(count + more);
+            return Joined { slots: Vec::new(), n_slots: self.n_slots, gpu: Some(inner) };
+        }
+        let mut taken = vec![false; self.n_slots];
+        self.slots.iter().for_each(|&slot| taken[slot] = true);
+        self.n_slots = self.n_slots.max(count + more);
+        taken.resize(self.n_slots, false);
+        let free = (0..self.n_slots).filter(|&slot| !taken[slot]).take(more);
+        let rows = free.zip(&other.slots).zip(&other.lengths);
+        let slots: Vec<JoinedSlot> = rows.map(|((to, &from), &len)| JoinedSlot { from, to, len }).collect();
+        self.slots.extend(slots.iter().map(|slot| slot.to));
+        self.lengths.extend(&other.lengths);
+        Joined {
+            slots,
+            n_slots: self.n_slots,
+            #[cfg(feature = "cuda")]
+            gpu: None,
+        }
+    }
+}
+
+/// What caches take over from those of other rows.
+#[derive(Debug)]
+pub struct Joined {
+    /// Slots on the CPU.
+    pub(super) slots: Vec<JoinedSlot>,
+    /// Number of slots from now on.
+    pub(super) n_slots: usize,
+    #[cfg(feature = "cuda")]
+    pub(crate) gpu: Option<[crate::cuda::CudaRegroup; 2]>,
+}
+
+/// A slot to copy from another cache.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JoinedSlot {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Positions in use.
+    pub(super) len: usize,
 }
 
 /// Key of the table of attention patterns; no address is as small.

@@ -8,11 +8,12 @@ mod settings;
 
 use std::path::Path;
 
+use polyhead_engine::settings::Settings;
 use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::stopping::EarlyStopping;
 use polyhead_models::{SequenceToSequence, SpecialIds};
 
-use self::settings::Settings;
+use self::settings::over;
 use crate::Result;
 
 /// Default maximum length of a translation, in tokens.
@@ -88,7 +89,7 @@ impl Generation {
         if !path.exists() {
             return Ok(Self::of(model));
         }
-        Settings::load(path)?.over(Self::of(model), model.max_len())
+        over(&Settings::load(path)?, Self::of(model), model.max_len())
     }
 
     /// The ids that end a translation.

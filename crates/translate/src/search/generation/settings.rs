@@ -1,18 +1,14 @@
 //! The keys of `generation_config.json`, read into [`Generation`].
 
-use polyhead_text::whole;
-use std::path::PathBuf;
-
-use polyhead_models::decode::rules::{AtLimit, EndDecay, Rules, SequenceBias};
-use polyhead_models::decode::stopping::EarlyStopping;
-use serde_json::{Map, Value};
+use polyhead_engine::settings::{Settings, UnsupportedKey, id, ids, positive, size, stopping};
+use serde_json::Value;
 
 use super::Generation;
-use crate::{Error, Result};
+use crate::Result;
 
 /// Keys that change what `generate` writes and are not supported: the value that changes nothing (0 for false), and what
 /// to do instead. Null never changes anything.
-const UNSUPPORTED: &[(&str, f64, &str)] = &[
+const UNSUPPORTED: &[UnsupportedKey] = &[
     ("constraints", f64::NAN, "constrained decoding is not a setting of the model here; remove the key"),
     ("diversity_penalty", 0.0, "diverse beam search is not supported; remove the key or set it to 0"),
     ("do_sample", 0.0, "sampling is an option here: set the key to false and translate with --sample"),
@@ -30,225 +26,56 @@ const UNSUPPORTED: &[(&str, f64, &str)] = &[
     ("watermarking_config", f64::NAN, "watermarks are not supported; remove the key"),
 ];
 
-/// The keys of a file.
-pub(super) struct Settings {
-    path: PathBuf,
-    map: Map<String, Value>,
-}
-
-impl Settings {
-    pub(super) fn load(path: PathBuf) -> Result<Self> {
-        let text = whole::read(&path, whole::MAX_SETTINGS)
-            .map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
-        let map = serde_json::from_slice(&text).map_err(|error| {
-            let message = format!("{error}, expected a JSON object");
-            Error::file(&path, message, "correct the file or fetch it again")
-        })?;
-        Ok(Self { path, map })
-    }
-
-    /// The settings of the file over `default`; translations have at most `max_len` tokens.
-    pub(super) fn over(&self, default: Generation, max_len: usize) -> Result<Generation> {
-        self.check_supported()?;
-        // A folder with such settings relies on Hugging Face's defaults for the others.
-        let is_foreign =
-            self.map.contains_key("decoder_start_token_id") || self.map.contains_key("num_beams");
-        let beam_size = if is_foreign { 1 } else { default.beam_size };
-        let max_length = self.get("max_length", "a whole number of 2 or more", |value| {
-            size(value).filter(|&length| length > 1).map(|length| length - 1)
-        })?;
-        let max_new = self.get("max_new_tokens", "a whole number of 1 or more", positive)?;
-        let min_length = self.get("min_length", "a whole number", size)?;
-        let end_ids = self.get("eos_token_id", "an id or a list of ids", ids)?;
-        let end_ids = end_ids.unwrap_or_else(|| vec![default.end_id]);
-        let end_id = if end_ids.contains(&default.end_id) { default.end_id } else { end_ids[0] };
-        Ok(Generation {
-            beam_size: self.get("num_beams", "a whole number of 1 or more", positive)?.unwrap_or(beam_size),
-            max_length: max_new.or(max_length).unwrap_or(default.max_length).min(max_len),
-            is_max_new: max_new.is_some(),
-            min_length: min_length.map_or(default.min_length, |length| length.saturating_sub(1)),
-            min_new: self.get("min_new_tokens", "a whole number", size)?.unwrap_or(default.min_new),
-            length_penalty: self
-                .get("length_penalty", "a number", Value::as_f64)?
-                .unwrap_or(default.length_penalty),
-            early_stopping: self
-                .get("early_stopping", "true, false or \"never\"", stopping)?
-                .unwrap_or(default.early_stopping),
-            rules: self.rules(default.rules, &end_ids, end_id)?,
-            unsure_below: self.get("unsure_below", "a negative number", negative)?.or(default.unsure_below),
-            start_id: self.get("decoder_start_token_id", "an id", id)?.unwrap_or(default.start_id),
-            end_id,
-            pad_id: self.get("pad_token_id", "an id", id)?.unwrap_or(default.pad_id),
-        })
-    }
-
-    /// The rules for tokens; `end_id` is one of `end_ids`.
-    fn rules(&self, default: Rules, end_ids: &[u32], end_id: u32) -> Result<Rules> {
-        let forced_end = self.get("forced_eos_token_id", "an id or a list of ids", ids)?;
-        let list = |key: &str| Ok::<_, Error>(self.get(key, "a list of ids", id_list)?.unwrap_or_default());
-        let mut other_end_ids: Vec<u32> = end_ids.iter().copied().filter(|&id| id != end_id).collect();
-        other_end_ids.sort_unstable();
-        other_end_ids.dedup();
-        let rules = Rules {
-            suppressed: self
-                .get("bad_words_ids", "a list of lists of ids", sequences)?
-                .unwrap_or(default.suppressed),
-            forbidden: list("suppress_tokens")?,
-            forbidden_first: list("begin_suppress_tokens")?,
-            biases: self
-                .get(
-                    "sequence_bias",
-                    "a list of pairs of ids and a number, such as [[[7, 3], -2.5]]",
-                    biases,
-                )?
-                .unwrap_or_default(),
-            no_repeat_ngram: self
-                .get("no_repeat_ngram_size", "a whole number", size)?
-                .unwrap_or(default.no_repeat_ngram),
-            repetition_penalty: self
-                .get("repetition_penalty", "a positive number", penalty)?
-                .unwrap_or(default.repetition_penalty),
-            prefixes: Vec::new(),
-            forced_first: self.get("forced_bos_token_id", "an id", id)?,
-            other_end_ids,
-            end_decay: self.get(
-                "exponential_decay_length_penalty",
-                "a whole number and a positive number, such as [20, 1.05]",
-                decay,
-            )?,
-            at_limit: forced_end.map_or(default.at_limit, AtLimit::Force),
-            renormalise: self.get("renormalize_logits", "true or false", Value::as_bool)?.unwrap_or(false),
-        };
-        self.check_forced(&rules)?;
-        Ok(rules)
-    }
-
-    /// An error if a token is forced where `suppress_tokens` allows none.
-    fn check_forced(&self, rules: &Rules) -> Result<()> {
-        let first = rules.forced_first.as_slice();
-        let last = if let AtLimit::Force(ids) = &rules.at_limit { ids.as_slice() } else { &[] };
-        for (key, forced) in [("forced_bos_token_id", first), ("forced_eos_token_id", last)] {
-            if !forced.is_empty() && forced.iter().all(|id| rules.forbidden.contains(id)) {
-                let message = format!("{key} is {forced:?}, which suppress_tokens forbids");
-                return Err(Error::file(&self.path, message, "remove the id from one of the two keys"));
-            }
-        }
-        Ok(())
-    }
-
-    /// An error if a key has a value that would change what `generate` writes and is not supported.
-    fn check_supported(&self) -> Result<()> {
-        for (key, neutral, hint) in UNSUPPORTED {
-            let Some(value) = self.map.get(*key) else { continue };
-            let number = value.as_f64().or(value.as_bool().map(|flag| f64::from(u8::from(flag))));
-            if !value.is_null() && number != Some(*neutral) {
-                let expected = match value {
-                    _ if neutral.is_nan() => "null".to_owned(),
-                    Value::Bool(_) => (*neutral != 0.0).to_string(),
-                    _ => neutral.to_string(),
-                };
-                let message = format!("{key} is {value}, expected {expected}");
-                return Err(Error::file(&self.path, message, *hint));
-            }
-        }
-        Ok(())
-    }
-
-    /// The value of a key; none if it is missing or null.
-    fn get<T>(&self, key: &str, expected: &str, read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>> {
-        let Some(value) = self.map.get(key).filter(|value| !value.is_null()) else { return Ok(None) };
-        let invalid = || {
-            let message = format!("{key} is {value}, expected {expected}");
-            Error::file(&self.path, message, "correct the key or remove it")
-        };
-        read(value).map(Some).ok_or_else(invalid)
-    }
-}
-
-fn size(value: &Value) -> Option<usize> {
-    value.as_u64().and_then(|size| usize::try_from(size).ok())
-}
-
-fn positive(value: &Value) -> Option<usize> {
-    size(value).filter(|&size| size > 0)
-}
-
-/// An id, or a list of one.
-fn id(value: &Value) -> Option<u32> {
-    match ids(value)?.as_slice() {
-        &[single] => Some(single),
-        _ => None,
-    }
-}
-
-/// An id, or a list of one or more.
-fn ids(value: &Value) -> Option<Vec<u32>> {
-    match value {
-        Value::Array(_) => id_list(value).filter(|ids| !ids.is_empty()),
-        _ => Some(vec![number_id(value)?]),
-    }
-}
-
-fn id_list(value: &Value) -> Option<Vec<u32>> {
-    value.as_array()?.iter().map(number_id).collect()
-}
-
-fn number_id(value: &Value) -> Option<u32> {
-    value.as_u64().and_then(|id| u32::try_from(id).ok())
-}
-
-fn sequences(value: &Value) -> Option<Vec<Vec<u32>>> {
-    value.as_array()?.iter().map(id_list).collect()
-}
-
-/// Pairs of ids and a number; of several for the same ids the last counts.
-fn biases(value: &Value) -> Option<Vec<SequenceBias>> {
-    let mut found: Vec<SequenceBias> = Vec::new();
-    for pair in value.as_array()? {
-        let [ids, bias] = pair.as_array()?.as_slice() else { return None };
-        let ids = id_list(ids).filter(|ids| !ids.is_empty())?;
-        let bias = bias.as_f64()? as f32;
-        match found.iter_mut().find(|other| other.ids == ids) {
-            Some(other) => other.bias = bias,
-            None => found.push(SequenceBias { ids, bias }),
-        }
-    }
-    Some(found)
-}
-
-fn decay(value: &Value) -> Option<EndDecay> {
-    let [start, factor] = value.as_array()?.as_slice() else { return None };
-    let factor = factor.as_f64().filter(|factor| *factor > 0.0)?;
-    Some(EndDecay { start: size(start)?, factor })
-}
-
-fn penalty(value: &Value) -> Option<f32> {
-    value.as_f64().map(|number| number as f32).filter(|number| *number > 0.0 && number.is_finite())
+/// The settings of the file over `default`; translations have at most `max_len` tokens.
+pub(super) fn over(settings: &Settings, default: Generation, max_len: usize) -> Result<Generation> {
+    settings.check_supported(UNSUPPORTED)?;
+    // A folder with such settings relies on Hugging Face's defaults for the others.
+    let is_foreign = settings.has("decoder_start_token_id") || settings.has("num_beams");
+    let beam_size = if is_foreign { 1 } else { default.beam_size };
+    let max_length = settings.get("max_length", "a whole number of 2 or more", |value| {
+        size(value).filter(|&length| length > 1).map(|length| length - 1)
+    })?;
+    let max_new = settings.get("max_new_tokens", "a whole number of 1 or more", positive)?;
+    let min_length = settings.get("min_length", "a whole number", size)?;
+    let end_ids = settings.get("eos_token_id", "an id or a list of ids", ids)?;
+    let end_ids = end_ids.unwrap_or_else(|| vec![default.end_id]);
+    let end_id = if end_ids.contains(&default.end_id) { default.end_id } else { end_ids[0] };
+    Ok(Generation {
+        beam_size: settings.get("num_beams", "a whole number of 1 or more", positive)?.unwrap_or(beam_size),
+        max_length: max_new.or(max_length).unwrap_or(default.max_length).min(max_len),
+        is_max_new: max_new.is_some(),
+        min_length: min_length.map_or(default.min_length, |length| length.saturating_sub(1)),
+        min_new: settings.get("min_new_tokens", "a whole number", size)?.unwrap_or(default.min_new),
+        length_penalty: settings
+            .get("length_penalty", "a number", Value::as_f64)?
+            .unwrap_or(default.length_penalty),
+        early_stopping: settings
+            .get("early_stopping", "true, false or \"never\"", stopping)?
+            .unwrap_or(default.early_stopping),
+        rules: settings.rules(default.rules, &end_ids, end_id)?,
+        unsure_below: settings.get("unsure_below", "a negative number", negative)?.or(default.unsure_below),
+        start_id: settings.get("decoder_start_token_id", "an id", id)?.unwrap_or(default.start_id),
+        end_id,
+        pad_id: settings.get("pad_token_id", "an id", id)?.unwrap_or(default.pad_id),
+    })
 }
 
 fn negative(value: &Value) -> Option<f64> {
     value.as_f64().filter(|number| *number < 0.0)
 }
 
-fn stopping(value: &Value) -> Option<EarlyStopping> {
-    match value {
-        Value::Bool(true) => Some(EarlyStopping::First),
-        Value::Bool(false) => Some(EarlyStopping::Heuristic),
-        Value::String(word) if word == "never" => Some(EarlyStopping::Never),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use polyhead_models::SpecialIds;
+    use polyhead_models::decode::rules::{AtLimit, EndDecay, Rules, SequenceBias};
+    use polyhead_models::decode::stopping::EarlyStopping;
 
     use super::*;
 
     fn read(text: &str) -> Result<Generation> {
         let map = serde_json::from_str(text).unwrap();
-        Settings { path: "generation_config.json".into(), map }
-            .over(Generation::with(SpecialIds { pad_id: 9, end_id: 0, start_id: 0 }, 1024), 1024)
+        let settings = Settings::new("generation_config.json".into(), map);
+        over(&settings, Generation::with(SpecialIds { pad_id: 9, end_id: 0, start_id: 0 }, 1024), 1024)
     }
 
     #[test]

@@ -21,6 +21,10 @@ pub(super) enum Workload {
     Base,
     /// LSTM, d_model 512, 2 + 2 layers, additive attention after the cell, vocabulary 8000, 64 × (24 + 24) tokens
     Lstm,
+    /// GPT-2: d_model 768, 12 heads, 12 layers, vocabulary 50304, 16 × 1024 tokens
+    Lm,
+    /// The same with d_model 384, 6 heads, 6 layers, vocabulary 256, 64 × 256 tokens
+    LmSmall,
 }
 
 /// The kind of model of a workload.
@@ -31,6 +35,8 @@ pub(super) enum Architecture {
     Transformer,
     /// LSTM layers with additive attention after the cell, without input feeding.
     Lstm,
+    /// The decoder-only Transformer of GPT-2.
+    LanguageModel,
 }
 
 /// Sizes of a workload.
@@ -78,6 +84,14 @@ impl Sizes {
     pub(super) fn config(self) -> Result<ModelConfig> {
         let Self { d_model, n_heads, d_ff, n_layers, vocab_size, .. } = self;
         let data = DataSpec { vocab_sizes: [vocab_size; 2], ..DataSpec::default() };
+        if self.architecture == Architecture::LanguageModel {
+            let dropout = json!({ "embedding": 0.0, "residual": 0.0 });
+            let keys = json!({
+                "model_type": "transformer_language_model", "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff,
+                "n_layers": n_layers, "max_len": self.length, "dropout": dropout,
+            });
+            return Ok(ModelConfig::from_recipe(keys.as_object().expect("an object"))?.with_data(&data)?);
+        }
         if self.architecture == Architecture::Lstm {
             let keys = json!({
                 "model_type": "recurrent", "d_model": d_model, "d_embedding": d_model, "n_layers": n_layers,
@@ -110,6 +124,10 @@ impl Sizes {
             return 6.0 * self.tokens() as f64 * (layers + 4.0 * d * d + length * d + d * vocab_size);
         }
         let feed_forward = 2.0 * d * d_ff;
+        if self.architecture == Architecture::LanguageModel {
+            let layer = 4.0 * d * d + length * d + feed_forward;
+            return 6.0 * self.tokens() as f64 * (n_layers * layer + d * vocab_size);
+        }
         let encoder = 4.0 * d * d + 2.0 * length * d + feed_forward;
         let decoder = 8.0 * d * d + 3.0 * length * d + feed_forward;
         6.0 * self.tokens() as f64 * (n_layers * (encoder + decoder) + d * vocab_size)
@@ -154,6 +172,26 @@ impl Workload {
                 length: 24,
                 architecture: Architecture::Lstm,
             },
+            Self::Lm => Sizes {
+                d_model: 768,
+                n_heads: 12,
+                d_ff: 3072,
+                n_layers: 12,
+                vocab_size: 50_304,
+                batch: 16,
+                length: 1024,
+                architecture: Architecture::LanguageModel,
+            },
+            Self::LmSmall => Sizes {
+                d_model: 384,
+                n_heads: 6,
+                d_ff: 1536,
+                n_layers: 6,
+                vocab_size: 256,
+                batch: 64,
+                length: 256,
+                architecture: Architecture::LanguageModel,
+            },
         }
     }
 
@@ -162,6 +200,8 @@ impl Workload {
             Self::Small => "T-small",
             Self::Base => "T-base",
             Self::Lstm => "LSTM",
+            Self::Lm => "lm",
+            Self::LmSmall => "lm-small",
         }
     }
 }
