@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Add, list and remove the API keys of a server
     #[command(subcommand)]
     Keys(commands::keys::Keys),
-    /// Convert a model of another program: Hugging Face, fairseq, PyTorch, llama.cpp
+    /// Convert a model of another program: Hugging Face, llama.cpp
     Import(commands::import::Import),
     /// Convert a model to the layout of another program
     Export(commands::export::Export),

@@ -32,7 +32,7 @@ Examples:
   polyhead generate --model runs/shakespeare-dnn2/model 'ROMEO:'
   polyhead generate --model runs/shakespeare-dnn2/model --lines 8 \\
       --temperature 0.7 --max-new-tokens 400 'ROMEO:'
-  polyhead generate --model gpt2 --temperature 0 --max-new-tokens 40 'The meaning of life is'
+  polyhead generate --model gpt2 --temperature 0 'The meaning of life is'
   polyhead generate --model gpt2 --n 3 --top-p 0.9 --stop '.' 'Once upon a time'
   polyhead generate --model gpt2 --file prompts.txt --format jsonl > texts.jsonl
   polyhead generate --model llama-chat --chat --system 'Answer in one sentence.'

@@ -96,7 +96,7 @@ fn names_that_the_vocabulary_lacks_are_copied() {
     run(&["quantize", "run/model", "--out", "int8"], "");
     assert_eq!(run(&["translate", "-m", "int8", "Zorblax sees the dog"], ""), "die hund sieht Zorblax\n");
     let list = [&translate[..], &["--shortlist", "valid.de", "Zorblax sees the dog"]].concat();
-    let error = polyhead(folder.path(), &list, "").failed(1);
+    let error = polyhead(folder.path(), &list, "").failed(2);
     assert!(error.contains("it writes words that no list has"), "{error}");
 }
 
@@ -119,10 +119,10 @@ fn what_cannot_be_copied_is_refused_with_the_reason() {
             "model.attention=none" => changes.push("model.input_feeding=false"),
             _ => {}
         }
-        let error = train(folder.path(), &changes).failed(1);
+        let error = train(folder.path(), &changes).failed(2);
         assert!(error.contains(reason), "{change}: {error}");
         drop(fs::remove_dir_all(folder.path().join("other")));
     }
-    let error = polyhead(folder.path(), &["translate", "--copy", "--to", "de", "A cat."], "").failed(1);
+    let error = polyhead(folder.path(), &["translate", "--copy", "--to", "de", "A cat."], "").failed(2);
     assert!(error.contains("expected a model with copying"), "{error}");
 }

@@ -241,7 +241,7 @@ fn models_in_one_file_become_folders() {
     for (file, layout) in [("llama.gguf", "llama"), ("gpt2.gguf", "gpt2"), ("own.bin", "llama")] {
         let to = out.path().join(file);
         let err = run(&["import", &format!("language_models/files/{file}"), "--out", text(&to)]).err;
-        assert!(err.contains(&format!("({layout} layout, F32")), "{err}");
+        assert!(err.contains(&format!("({layout} layout, f32")), "{err}");
         assert!(err.contains("copy tokenizer.json or tokenizer.model into the folder"), "{err}");
         assert_eq!(names(&to), ["config.json", "model.safetensors"]);
         assert_eq!(info(text(&to))["layout"], layout);

@@ -137,7 +137,8 @@ impl<'g> Batch<'g> {
         let mut first = 0;
         while !self.generation.is_empty() {
             for token in self.generation.step()? {
-                if let (Some(text), Some((number, sample))) = (token.finished, places.remove(&token.sequence))
+                if let Some(text) = token.finished
+                    && let Some((number, sample)) = places.remove(&token.sequence)
                 {
                     pending[number - first].texts[sample] = Some(text);
                 }
