@@ -161,7 +161,7 @@ mod tests {
         let options = TrainOptions {
             kind,
             word_split,
-            vocab_size: (kind == TokenizerKind::Bpe).then_some(30),
+            vocab_size: (kind == TokenizerKind::Bpe).then_some(24),
             min_frequency: 1,
             ..TrainOptions::default()
         };
