@@ -5,7 +5,7 @@
 //! source, and p = σ(gate). Source ids from the size of the vocabulary on are words that it lacks: these can only be copied.
 //!
 //! Everything is computed with logarithms: ln P = logaddexp(ln σ(g) + z_w − logsumexp(z), ln σ(−g) + ln c), c being the sum
-//! of the weights. Backward, with r = the share of generating in P(w): d(−ln P)/dz = r·(softmax(z) − [w]), dg = p − r,
+//! of the weights. Backward, with r = the share of generating in P(w): d(−ln P)/dz = r·(softmax(z) − 1(w)), dg = p − r,
 //! da_i = −(1 − r)/c where source_i = w. Label smoothing ε spreads its mass over the generated distribution only:
 //! loss = −(1 − ε)·ln P(w) + ε·(logsumexp(z) − mean(z)).
 

@@ -1,6 +1,6 @@
 //! Models in one file: GGUF (llama.cpp) and llama2.c's `.bin`, read only.
 //!
-//! A reader gives a config and named tensors, both under GGUF's names; [`load`] assembles the parameters of a decoder-only
+//! A reader gives a config and named tensors, both under GGUF's names; `load` assembles the parameters of a decoder-only
 //! Transformer from them. Both formats store queries and keys with neighbouring rotary pairs for Llama models; they are
 //! reordered to pairs of halves, as in Hugging Face's folders.
 
