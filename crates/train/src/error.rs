@@ -16,7 +16,7 @@ pub enum Error {
     /// The model.
     #[error(transparent)]
     Model(#[from] polyhead_models::Error),
-    /// Decoding for validation.
+    /// Decoding for validation, and the tokeniser of a model folder.
     #[error(transparent)]
     Translate(#[from] polyhead_translate::Error),
     /// An invalid config.

@@ -60,6 +60,11 @@ pub enum Event {
     },
     /// The plan of the run.
     Planned(RunPlan),
+    /// A new model has the weights of a model folder.
+    Initialised {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// Embeddings of a new model were initialised from word vectors.
     Embedded {
         /// The file.

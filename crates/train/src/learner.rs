@@ -8,6 +8,7 @@ mod queue;
 use std::path::Path;
 
 use polyhead_attention::{Capture, Pass};
+use polyhead_models::checkpoint::{load_parameters, read_config};
 use polyhead_models::{Model, ModelConfig};
 use polyhead_tensor::ops::elementwise::scale;
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average};
@@ -162,6 +163,17 @@ impl<O: Objective> Learner<O> {
         let filled = embeddings::fill(parameters, vocabulary, path)?;
         *average = average.take().map(|_| parameters.clone());
         Ok(filled)
+    }
+
+    /// Takes the weights of a model folder with the same config.
+    pub(crate) fn load(&mut self, folder: &Path) -> Result<()> {
+        let (config, layout) = read_config(folder)?;
+        let Weights { parameters, average, .. } = &mut self.weights;
+        load_parameters(folder, config, layout, parameters)?;
+        // An int8 model is dequantised.
+        parameters.unprepare();
+        *average = average.take().map(|_| parameters.clone());
+        Ok(())
     }
 
     /// Moves training to `device`, keeping the weights.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::Result;
 use crate::config::RunConfig;
 use crate::task::Task;
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{GENERATION, Vocabulary};
 
 /// Contents of a model folder besides the weights.
 #[derive(Debug, Clone, Copy)]
@@ -40,10 +40,15 @@ impl ModelFolder<'_> {
             vocabulary.save(folder)?;
         }
         let settings = [
-            self.generation().map(|value| ("generation_config.json", value)),
+            self.generation().map(|value| (GENERATION, value)),
             self.vocabulary.map(|_| ("tokenizer_config.json", self.tokenizer())),
         ];
-        for (name, value) in settings.into_iter().flatten() {
+        // The model that a run starts from has settings of its own.
+        let has_own = |name: &str| {
+            let files = self.vocabulary.map_or(&[][..], Vocabulary::borrowed_files);
+            !files.is_empty() && (name != GENERATION || files.iter().any(|path| path.ends_with(name)))
+        };
+        for (name, value) in settings.into_iter().flatten().filter(|(name, _)| !has_own(name)) {
             let text = serde_json::to_string_pretty(&value).expect("a value is always JSON") + "\n";
             Output::save(folder.join(name), text.as_bytes())?;
         }

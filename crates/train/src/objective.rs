@@ -106,6 +106,11 @@ pub(crate) trait Dataset: Sync {
     /// Number of source tokens, and of target tokens or labels.
     fn tokens(&self) -> [usize; 2];
 
+    /// Bytes of memory that the data take.
+    fn bytes(&self) -> usize {
+        self.tokens().iter().sum::<usize>() * size_of::<u32>()
+    }
+
     /// Rows not used.
     fn skipped(&self) -> &SkippedRows;
 

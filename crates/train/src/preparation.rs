@@ -102,7 +102,11 @@ impl<O: Objective> Preparation<O> {
         (folder, stage): (&Path, Stage),
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Self> {
-        let known = if stage == Stage::Begun { Vocabulary::find(folder)? } else { None };
+        let known = match &config.init {
+            Some(own) => Some(Vocabulary::of_model(own, &config.model)?),
+            None if stage == Stage::Begun => Vocabulary::find(folder)?,
+            None => None,
+        };
         let vocabulary = match known {
             Some(known) => Some(known),
             None if config.task.has_text() => Some(new_vocabulary(config, corpora, folder, on_event)?),
@@ -117,7 +121,9 @@ impl<O: Objective> Preparation<O> {
             skipped: data.skipped().clone(),
             valid: valid.as_ref().map(O::Valid::counts),
         });
-        let tokenizer_files = Vocabulary::FILES.map(|name| folder.join(name));
+        let borrowed = vocabulary.as_ref().map_or(&[][..], Vocabulary::borrowed_files);
+        let own = Vocabulary::FILES.map(|name| folder.join(name));
+        let tokenizer_files = if borrowed.is_empty() { &own } else { borrowed };
         let origin = Provenance {
             version: env!("CARGO_PKG_VERSION").into(),
             seed: config.seed,

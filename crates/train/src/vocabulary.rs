@@ -1,9 +1,13 @@
 //! The tokenisers of a run: read from a file, trained on its text, or loaded from the run folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use polyhead_engine::generate::{TextReader, TextUnits};
+use polyhead_models::ModelConfig;
+use polyhead_models::checkpoint::read_config;
 use polyhead_random::Random;
 use polyhead_text::corpus::Pairs;
+use polyhead_text::output::Output;
 use polyhead_text::tokenizer::{BpeDropout, SpecialTokens, Tokenizer, TrainOptions, train};
 
 use crate::config::{AugmentConfig, RunConfig, VocabularySharing};
@@ -15,6 +19,23 @@ use crate::{Error, Result};
 const SHARED: &str = "tokenizer.json";
 /// Files of separate tokenisers.
 const SEPARATE: [&str; 2] = ["source.json", "target.json"];
+
+/// Files of a model folder that belong to its tokeniser and to generation.
+const OF_MODEL: [&str; 10] = [
+    SHARED,
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.model",
+    "chat_template.jinja",
+    "chat_template.json",
+    GENERATION,
+];
+
+/// Settings of generation.
+pub(crate) const GENERATION: &str = "generation_config.json";
 
 /// Random stream of the augmentation before a tokeniser is trained.
 const TEXT_STREAM: u64 = 0x544F_4B45;
@@ -29,6 +50,17 @@ pub struct Vocabulary {
     end_id: u32,
     /// True if words that the vocabulary lacks have ids of their own sentence.
     copies: bool,
+    /// What the folder of a model adds that a run starts from.
+    borrowed: Option<Borrowed>,
+}
+
+/// The tokeniser of the model that a run starts from.
+#[derive(Debug, Clone)]
+struct Borrowed {
+    /// Its files.
+    files: Vec<PathBuf>,
+    start_id: u32,
+    units: TextUnits,
 }
 
 impl Vocabulary {
@@ -50,6 +82,20 @@ impl Vocabulary {
     /// Loads one tokeniser for both languages.
     pub fn of_file(path: &Path) -> Result<Self> {
         Self::new(Tokenizer::load(path)?, None, path)
+    }
+
+    /// Loads the tokeniser of the language model that a run starts from.
+    ///
+    /// # Errors
+    /// If there is none, or it does not match the model.
+    pub(crate) fn of_model(folder: &Path, config: &ModelConfig) -> Result<Self> {
+        let (_, layout) = read_config(folder)?;
+        let TextReader { tokenizer, start_id, units } = TextReader::load(folder, config, layout)?;
+        let special = config.special_ids().expect("a language model has special ids");
+        let files = OF_MODEL.map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
+        let borrowed = Borrowed { files: files.collect(), start_id, units };
+        let (pad_id, end_id) = (special.pad_id, special.end_id);
+        Ok(Self { source: tokenizer, target: None, pad_id, end_id, copies: false, borrowed: Some(borrowed) })
     }
 
     /// Trains on all training text, with its repetitions and augmentation, and saves to `folder`.
@@ -98,11 +144,18 @@ impl Vocabulary {
             }
         };
         let (pad_id, end_id) = (id("<pad>")?, id("</s>")?);
-        Ok(Self { source, target, pad_id, end_id, copies: false })
+        Ok(Self { source, target, pad_id, end_id, copies: false, borrowed: None })
     }
 
     /// Saves the tokenisers to a model folder.
     pub fn save(&self, folder: &Path) -> Result<()> {
+        if let Some(Borrowed { files, .. }) = &self.borrowed {
+            for path in files {
+                let content = std::fs::read(path).map_err(|error| Error::io(path, "read", error))?;
+                Output::save(folder.join(path.file_name().unwrap_or_default()), &content)?;
+            }
+            return Ok(());
+        }
         let all = match &self.target {
             None => vec![(&self.source, SHARED)],
             Some(target) => vec![(&self.source, SEPARATE[0]), (target, SEPARATE[1])],
@@ -115,6 +168,21 @@ impl Vocabulary {
             tokenizer.save(folder.join(name))?;
         }
         Ok(())
+    }
+
+    /// The tokeniser files of the model that the run starts from; empty if it has a tokeniser of its own.
+    pub(crate) fn borrowed_files(&self) -> &[PathBuf] {
+        self.borrowed.as_ref().map_or(&[], |borrowed| &borrowed.files)
+    }
+
+    /// The token before a text, if it is not the model's start token.
+    pub(crate) fn start_id(&self) -> Option<u32> {
+        self.borrowed.as_ref().map(|borrowed| borrowed.start_id)
+    }
+
+    /// The units of text that the model reads.
+    pub(crate) fn units(&self) -> TextUnits {
+        self.borrowed.as_ref().map_or(TextUnits::Lines, |borrowed| borrowed.units)
     }
 
     /// Vocabulary sizes of source and target.

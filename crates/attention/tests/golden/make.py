@@ -2,7 +2,7 @@
 
     python make.py
 
-Made with torch 2.15.0. Inputs are numbers of f32; PyTorch computes in f64 (nine digits are printed). The gradients are
+Made with torch 2.15.0. Inputs have two decimals; PyTorch computes in f64 (seven digits are printed). The gradients are
 those of sum(upstream * output). Query, key and value are batch x length x (n_heads * d_head), weights are
 batch x n_heads x query length x key length. Options that are null are not used.
 
@@ -38,16 +38,21 @@ BATCH = 2
 
 
 def draw(*shape, scale=1.0):
-    return (torch.randn(*shape) * scale).double().requires_grad_()
+    return short(torch.randn(*shape) * scale).requires_grad_()
+
+
+def short(tensor):
+    """Numbers of two decimals, which keep the file small."""
+    return (tensor.double() * 100).round() / 100
 
 
 def pack(tensor):
-    return {"shape": list(tensor.shape), "data": [float(f"{x:.9g}") for x in tensor.detach().flatten().tolist()]}
+    return {"shape": list(tensor.shape), "data": [float(f"{x:.7g}") for x in tensor.detach().flatten().tolist()]}
 
 
 def case(kind, name, inputs, outputs, extra=None, **options):
     """One case: all inputs by name, the outputs by name ("output" is the context), gradients of all inputs."""
-    upstream = {key: torch.randn(value.shape).double() for key, value in outputs.items()}
+    upstream = {key: short(torch.randn(value.shape)) for key, value in outputs.items()}
     sum((value * upstream[key]).sum() for key, value in outputs.items()).backward()
     found = {"kind": kind, "name": name, "options": options}
     found["inputs"] = {key: pack(value) for key, value in inputs.items()}

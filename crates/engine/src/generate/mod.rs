@@ -8,6 +8,7 @@ mod generation;
 mod options;
 mod prefill;
 mod prompt_cache;
+mod reading;
 mod search;
 mod sequence;
 mod settings;
@@ -17,7 +18,6 @@ pub(crate) mod tokenizer;
 use std::path::Path;
 
 use polyhead_attention::Capture;
-use polyhead_models::checkpoint::CheckpointLayout;
 use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::sample::SampleOptions;
 use polyhead_models::decode::{DecodeOptions, Lengths};
@@ -34,6 +34,7 @@ use crate::{Error, Result};
 
 pub use generation::{GeneratedToken, Generation, SequenceId};
 pub use options::{GenerateOptions, MAX_NEW_TOKENS, Overflow, Reuse};
+pub use reading::{TextReader, TextUnits};
 pub use sequence::{FinishReason, Generated};
 
 /// A language model that generates text. It may be used by several threads at once.
@@ -49,15 +50,6 @@ pub struct Generator {
     /// Tokens that are never generated.
     forbidden: Vec<u32>,
     units: TextUnits,
-}
-
-/// The units of the text that a model was trained on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextUnits {
-    /// Lines, each ended by the end token, which stands for the line break.
-    Lines,
-    /// Documents, ended by the end token; line breaks are part of the text.
-    Documents,
 }
 
 /// A prompt as the model reads it.
@@ -83,23 +75,15 @@ impl Generator {
             Error::file(folder, error.to_string(), hint)
         })?;
         let tokenizer = PromptTokenizer::load(folder)?;
-        let entries = tokenizer.tokenizer().vocab_size();
-        if entries > model.vocab_size() {
-            let message = format!(
-                "the tokeniser has {entries} entries, the model a vocabulary of {}",
-                model.vocab_size()
-            );
-            return Err(Error::file(folder, message, "does the tokeniser belong to another model?"));
-        }
+        tokenizer.check(folder, model.vocab_size())?;
         let settings = GenerationSettings::load(folder, &model)?;
         // A model that was trained here has read a start token before each text, lines with their end token, and never padding.
-        let is_own = checkpoint.info.layout == CheckpointLayout::Polyhead
-            || (tokenizer.start().is_none() && tokenizer.end() == Some(model.special_ids().end_id));
+        let units = reading::units(checkpoint.info.layout, &tokenizer, model.special_ids().end_id);
+        let is_own = units == TextUnits::Lines;
         let start_id = if is_own { Some(model.special_ids().start_id) } else { tokenizer.start() };
         let forbidden = if is_own { never_generated(&model, tokenizer.tokenizer()) } else { Vec::new() };
         let template = ChatTemplate::load(folder, tokenizer.names())?;
         let parameters = checkpoint.parameters;
-        let units = if is_own { TextUnits::Lines } else { TextUnits::Documents };
         Ok(Self { model, parameters, tokenizer, settings, template, start_id, forbidden, units })
     }
 

@@ -73,6 +73,21 @@ impl PromptTokenizer {
         Ok(Self { tokenizer, start, end, names, special, markup: OnceLock::new() })
     }
 
+    /// An error if there are more entries than the model has.
+    pub(crate) fn check(&self, folder: &Path, vocab_size: usize) -> Result<()> {
+        let entries = self.tokenizer.vocab_size();
+        if entries <= vocab_size {
+            return Ok(());
+        }
+        let message = format!("the tokeniser has {entries} entries, the model a vocabulary of {vocab_size}");
+        Err(Error::file(folder, message, "does the tokeniser belong to another model?"))
+    }
+
+    /// The tokeniser of text.
+    pub(crate) fn into_tokenizer(self) -> Tokenizer {
+        self.tokenizer
+    }
+
     /// The tokeniser of text.
     pub(crate) fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer

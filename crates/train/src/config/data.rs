@@ -30,8 +30,9 @@ pub struct DataConfig {
     /// Maximum number of tokens per side; longer pairs are skipped and counted; default: 256. For a language model: length of
     /// the rows that the text is cut into.
     pub max_length: usize,
-    /// Rows of a language model: `packed`, the lines one after the other, so that a line is predicted from those before it, or
-    /// `lines`, each by itself; default: `packed`.
+    /// Rows of a language model: `packed`, the lines of a file one after the other, so that a line is predicted from those before
+    /// it; `documents`, which blank lines separate, or `lines`, each by itself; default: `packed`. A record of a JSONL file is
+    /// a document of its own.
     pub rows: TextRows,
 }
 
@@ -39,9 +40,11 @@ pub struct DataConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextRows {
-    /// All text as one sequence, cut into rows of equal length.
+    /// The text of a file as one sequence, cut into rows of equal length.
     #[default]
     Packed,
+    /// The lines up to a blank line as one sequence.
+    Documents,
     /// Each line is a row, cut only if it is too long.
     Lines,
 }
@@ -74,9 +77,9 @@ pub struct CorpusConfig {
     pub source_column: Option<usize>,
     /// Target column, counted from 1; default: 2.
     pub target_column: Option<usize>,
-    /// A file with one JSON object per line.
+    /// A file with one JSON object per line; for a language model, each is a document.
     pub jsonl: Option<PathBuf>,
-    /// Field of the source; default: `source`.
+    /// Field of the source; default: `source`, for a language model `text`.
     pub source_field: Option<String>,
     /// Field of the target; default: `target`.
     pub target_field: Option<String>,
@@ -128,12 +131,22 @@ impl CorpusConfig {
     /// Resolves to plain text; `place` names the key in messages.
     pub fn plain_text(&self, place: &str) -> Result<Corpus> {
         let only_text = Self { text: self.text.clone(), repeat: self.repeat, ..Self::default() };
-        match &self.text {
-            Some(path) if *self == only_text => Ok(Corpus::Text { path: path.clone() }),
+        let only_records = Self {
+            jsonl: self.jsonl.clone(),
+            source_field: self.source_field.clone(),
+            repeat: self.repeat,
+            ..Self::default()
+        };
+        match (&self.text, &self.jsonl) {
+            (Some(path), _) if *self == only_text => Ok(Corpus::Text { path: path.clone() }),
+            (_, Some(path)) if *self == only_records => {
+                let field = self.source_field.clone().unwrap_or_else(|| "text".into());
+                Ok(Corpus::Jsonl { path: path.clone(), source_field: field.clone(), target_field: field })
+            }
             _ => Err(Error::config(
                 place,
-                "not plain text, expected a text file alone: task = \"language-model\" reads no pairs",
-                "for instance: train = { text = \"train.txt\" }",
+                "not plain text, expected a text file or a JSONL file alone: task = \"language-model\" reads no pairs",
+                "for instance: train = { text = \"train.txt\" }, or { jsonl = \"train.jsonl\", source_field = \"text\" }",
             )),
         }
     }

@@ -38,6 +38,9 @@ pub struct RunConfig {
     pub seed: u64,
     /// Task: `translate`, `classify`, `language-model` or `pointer`; default: that of the model, and `translate` without one.
     pub task: Task,
+    /// A model folder that training starts from, with its config, weights and tokeniser; language models only; default: none,
+    /// random weights.
+    pub init: Option<PathBuf>,
     /// Training and validation text.
     pub data: DataConfig,
     /// Data augmentation.
@@ -67,6 +70,7 @@ impl Default for RunConfig {
             out: "run".into(),
             seed: 1,
             task: Task::default(),
+            init: None,
             data: DataConfig::default(),
             augment: AugmentConfig::default(),
             tokenizer: TokenizerConfig::default(),
@@ -88,7 +92,7 @@ impl RunConfig {
         let mut config = self.clone();
         let corpora = config.data.train.iter_mut().chain(&mut config.data.valid);
         let files = corpora.flat_map(CorpusConfig::paths_mut);
-        let files = files.chain([&mut config.tokenizer.file, &mut config.embeddings.init]);
+        let files = files.chain([&mut config.tokenizer.file, &mut config.embeddings.init, &mut config.init]);
         for path in files.flatten().chain([&mut config.out]) {
             // Only an empty path has no absolute form.
             if let Ok(absolute) = std::path::absolute(&*path) {

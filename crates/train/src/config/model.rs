@@ -2,6 +2,8 @@
 //!
 //! Values that follow from the text (vocabulary sizes, ids of special tokens, labels) cannot be set.
 
+use std::path::Path;
+
 use polyhead_models::ModelConfig;
 use polyhead_text::Diagnostic;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -28,12 +30,34 @@ pub(super) fn complete(given: &Table, task: Task) -> Result<ModelConfig> {
     })
 }
 
+/// The config of a model folder; what a section gives must agree with it.
+pub(super) fn of_folder(folder: &Path, given: &Table) -> Result<ModelConfig> {
+    let (model, _) = polyhead_models::checkpoint::read_config(folder)?;
+    let own = table(&model);
+    match given.iter().find(|(key, value)| own.get(*key) != Some(value)) {
+        None => Ok(model),
+        Some((key, value)) => {
+            let own =
+                own.get(key).map_or_else(|| "without this key".to_owned(), |own| format!("{key} = {own}"));
+            Err(Error::config(
+                format!("model.{key}"),
+                format!("{value}, but the run starts from {}: {own}", folder.display()),
+                "leave [model] out: the folder has its config",
+            ))
+        }
+    }
+}
+
+/// The keys of a section.
+fn table(config: &ModelConfig) -> Table {
+    config.to_recipe().into_iter().filter_map(|(key, own)| Some((key, written(own)?))).collect()
+}
+
 pub(super) fn serialize<S: Serializer>(
     config: &ModelConfig,
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
-    let keys = config.to_recipe().into_iter();
-    keys.filter_map(|(key, own)| Some((key, written(own)?))).collect::<Table>().serialize(serializer)
+    table(config).serialize(serializer)
 }
 
 /// Converts JSON to TOML; nulls are left out. All fractions are f32 and get the digits of an f32.

@@ -6,7 +6,7 @@ use polyhead_tensor::Device;
 use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
-use super::{RunConfig, VocabularySharing, model};
+use super::{EmbeddingsConfig, RunConfig, TokenizerConfig, VocabularySharing, model};
 use crate::task::Task;
 use crate::{Error, Result};
 
@@ -59,7 +59,10 @@ pub fn parse(text: &str, name: &str, folder: &Path, overrides: &[Override]) -> R
     let has_task = table.contains_key("task");
     let mut config: RunConfig =
         table.try_into().map_err(|error: toml::de::Error| unknown_or(error.message(), name, "the file"))?;
-    config.model = model::complete(&section, config.task)?;
+    config.model = match &config.init {
+        Some(folder) => model::of_folder(folder, &section)?,
+        None => model::complete(&section, config.task)?,
+    };
     if !has_task {
         config.task = Task::of(&config.model);
     }
@@ -107,6 +110,7 @@ fn check(config: &RunConfig) -> Result<()> {
         }
     }
     check_task(config)?;
+    check_init(config)?;
     check_numbers(config)?;
     check_corpora(config)?;
     if !(0.0..1.0).contains(&train.label_smoothing) {
@@ -147,6 +151,31 @@ fn check_task(config: &RunConfig) -> Result<()> {
         format!("{:?}, but model.model_type is {}", config.task.name(), config.model.view().name()),
         format!("set task = {:?}, or leave model_type out", own.name()),
     ))
+}
+
+/// Refuses settings that contradict the model that the run starts from.
+fn check_init(config: &RunConfig) -> Result<()> {
+    let Some(folder) = &config.init else { return Ok(()) };
+    let folder = folder.display();
+    if config.task != Task::LanguageModel {
+        return Err(Error::config(
+            "init",
+            format!("{folder} for task = {:?}, expected a language model", config.task.name()),
+            "leave it out: other tasks train from random weights",
+        ));
+    }
+    let given = [
+        ("tokenizer", config.tokenizer != TokenizerConfig::default()),
+        ("embeddings", config.embeddings != EmbeddingsConfig::default()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((section, _)) => Err(Error::config(
+            section,
+            format!("settings for a new model, but the run starts from {folder}, which has its own"),
+            format!("leave [{section}] out"),
+        )),
+    }
 }
 
 /// Refuses a run that would never end.
@@ -248,7 +277,7 @@ fn paths_from(table: &mut Table, folder: &Path) {
             }
         }
     };
-    within(table, &["out"]);
+    within(table, &["out", "init"]);
     for (section, key) in [("tokenizer", "file"), ("embeddings", "init")] {
         if let Some(Value::Table(section)) = table.get_mut(section) {
             within(section, &[key]);

@@ -1,6 +1,8 @@
-//! Language modelling: plain text as one packed sequence of tokens, cross-entropy of the next token.
+//! Language modelling: plain text as packed sequences of tokens, cross-entropy of the next token.
 
 mod dataset;
+mod documents;
+mod tokens;
 mod validation;
 
 use polyhead_attention::Pass;
@@ -9,7 +11,7 @@ use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::{Parameters, Tensor, Var};
 
-use self::dataset::{PackedBatch, PackedText, Packing};
+use self::dataset::{NOT_COUNTED, PackedBatch, PackedText, Packing};
 use self::validation::TextValidation;
 use crate::config::RunConfig;
 use crate::objective::{LossOptions, Objective, Prepared};
@@ -41,7 +43,9 @@ impl Objective for LanguageModelling {
         refuse_pair_settings(config, "this model reads plain text")?;
         let [pad_id, end_id] = vocabulary.special_ids();
         let facts = DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, ..DataSpec::default() };
-        let model = config.model.with_data(&facts)?;
+        // A model that the run starts from has its vocabulary already.
+        let model =
+            if config.init.is_some() { config.model.clone() } else { config.model.with_data(&facts)? };
         // Without weights: only its properties are needed here.
         let reader = LanguageModel::new(&model, &mut Parameters::default())?;
         let longest = config.data.max_length.min(model.max_len()).min(config.train.max_tokens);
@@ -55,13 +59,14 @@ impl Objective for LanguageModelling {
             )
         })?;
         let rows = config.data.rows;
-        let data = PackedText::read(&corpora.train, vocabulary, &reader, Packing { rows, length, overlap })?;
+        let packing = Packing { rows, length, overlap };
+        let data = PackedText::read(&corpora.train, vocabulary, &reader, packing, &config.out)?;
         let valid = (!corpora.valid.is_empty())
             .then(|| {
                 // In validation every prediction has at least half a row of context.
                 let overlap = if reader.context().is_some() { overlap } else { longest / 2 };
                 let packing = Packing { rows, length: (longest - overlap).max(1), overlap };
-                let text = PackedText::read(&corpora.valid, vocabulary, &reader, packing)?;
+                let text = PackedText::read(&corpora.valid, vocabulary, &reader, packing, &config.out)?;
                 TextValidation::new(&text, &corpora.valid, config)
             })
             .transpose()?;
@@ -70,7 +75,7 @@ impl Objective for LanguageModelling {
 
     fn loss(&self, pass: &Pass<'_>, batch: &PackedBatch, options: LossOptions) -> Result<(Var, Tensor)> {
         let LossOptions { label_smoothing, r_drop } = options;
-        let ignored_id = Some(self.model.special_ids().pad_id);
+        let ignored_id = Some(NOT_COUNTED);
         let options = CrossEntropyOptions { label_smoothing, ignored_id };
         let PackedBatch { ids, expected, .. } = batch;
         if r_drop > 0.0 {

@@ -189,6 +189,10 @@ impl<'a, O: Objective> Run<'a, O> {
             // A damaged checkpoint may have overwritten some of the parameters.
             learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
         }
+        if let (None, Some(folder)) = (&found, &config.init) {
+            learner.load(folder)?;
+            on_event(&Event::Initialised { folder: folder.clone() });
+        }
         if found.is_none() {
             load_embeddings(&mut learner, config, preparation, on_event)?;
         }

@@ -28,7 +28,7 @@ pub(super) fn plan<O: Objective>(
     let [rows, source, target] = epoch.largest(rounding);
     // A value, a gradient, two Adam moments, and a moving average if there is one.
     let copies = if options.ema > 0.0 { 5 } else { 4 };
-    let data = preparation.data.tokens().iter().sum::<usize>() * size_of::<u32>();
+    let data = preparation.data.bytes();
     let largest = [rows * options.copies(), source, target];
     let mut forecast = Forecast::new(&preparation.model, (parameters.count(), copies), largest, data);
     let (mut free, mut place) = (available(), "this machine".to_owned());

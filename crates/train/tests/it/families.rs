@@ -180,7 +180,10 @@ fn a_language_model_reads_plain_text_alone() {
     let pairs =
         CorpusConfig::line_files(folder.path().join("train.source"), folder.path().join("train.target"));
     let error = refused(&|config| config.data.train = vec![pairs.clone()]);
-    assert!(error.starts_with("data.train: not plain text, expected a text file alone"), "{error}");
+    assert!(
+        error.starts_with("data.train: not plain text, expected a text file or a JSONL file alone"),
+        "{error}"
+    );
     let error = refused(&|config| config.tokenizer.dropout = 0.1);
     assert!(
         error.contains("a setting for sentence pairs, expected none: this model reads plain text"),

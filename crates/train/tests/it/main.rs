@@ -4,6 +4,7 @@
 mod embeddings;
 mod events;
 mod families;
+mod fine_tuning;
 mod finish;
 mod gpu;
 mod languages;

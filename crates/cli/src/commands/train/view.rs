@@ -81,6 +81,7 @@ fn text(event: &Event) -> Option<String> {
             text + &skips(skipped)
         }
         Event::Planned(plan) => planned(plan),
+        Event::Initialised { folder } => format!("starting from the weights of {}", folder.display()),
         Event::Embedded { path, tables } => embedded(path, tables),
         Event::Resumed { step, damaged } => {
             let mut text = String::new();
