@@ -25,11 +25,13 @@ const KNOWN: &[&str] = &[
     "attention_probs_dropout_prob",
     "dim",
     "dropout",
+    "eos_token_id",
     "hidden_act",
     "hidden_dim",
     "hidden_dropout_prob",
     "hidden_size",
     "intermediate_size",
+    "is_encoder_decoder",
     "layer_norm_eps",
     "max_position_embeddings",
     "model_type",
@@ -56,6 +58,8 @@ const HEADS: [(&str, BertHead); 5] = [
 
 /// Endings of the names of a masked language model's bias, by class.
 const OUTPUT_BIASES: [&str; 4] = ["cls.predictions.bias", "lm_head.bias", "vocab_projector.bias", "decoder.bias"];
+/// Number of buckets of relative distances in MPNet.
+const MPNET_BUCKETS: usize = 32;
 /// The ending of the name of the pooling layer's weight.
 const POOLER: &str = "pooler.dense.weight";
 
@@ -142,6 +146,8 @@ pub(super) fn read(
     keys.only("position_embedding_type", &json!("absolute"), "this kind of positions")?;
     keys.only("is_decoder", &json!(false), "a decoder of this class")?;
     keys.only("tie_word_embeddings", &json!(true), "an output layer apart from the embeddings")?;
+    // transformers computes 32 buckets, whatever the config says.
+    keys.only("relative_attention_num_buckets", &json!(MPNET_BUCKETS), "another number of buckets")?;
     let [d_model, n_layers, n_heads, d_ff, activation, dropout, attention_dropout] = class.keys;
     let pad_id = keys.first_id("pad_token_id")?.unwrap_or(class.pad_id);
     let counts_from_padding = matches!(layout, CheckpointLayout::Roberta | CheckpointLayout::Mpnet);
@@ -170,10 +176,7 @@ pub(super) fn read(
         activation,
         position: PositionConfig::Learned {},
         position_offset,
-        position_buckets: match layout {
-            CheckpointLayout::Mpnet => keys.size("relative_attention_num_buckets", 32)?,
-            _ => 0,
-        },
+        position_buckets: if layout == CheckpointLayout::Mpnet { MPNET_BUCKETS } else { 0 },
         token_types: if has_types { keys.size("type_vocab_size", 2)? } else { 0 },
         head,
         transform,
@@ -244,6 +247,9 @@ pub(super) fn labels(keys: &Keys<'_>, head: BertHead) -> Result<Vec<String>> {
 /// Checks that the class of a layout can represent this config; the error lists the keys that differ from what it computes.
 pub(super) fn compatible(layout: CheckpointLayout, config: &BertConfig) -> std::result::Result<(), Vec<String>> {
     let path = Path::new("config.json");
+    if config.token_types == 0 && matches!(layout, CheckpointLayout::Bert | CheckpointLayout::Roberta) {
+        return Err(vec!["token_types is 0, expected at least 1".to_owned()]);
+    }
     let Ok(Value::Object(map)) = serde_json::from_str(&written(layout, config, Dtype::F32)) else {
         unreachable!("written as an object")
     };
