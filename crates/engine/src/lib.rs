@@ -1,13 +1,14 @@
 //! Tasks on a loaded model folder: text in, results out.
 //!
 //! 1. [`load`](load()) loads a folder onto a device; [`tokenizers`] finds its tokenisers.
-//! 2. [`classify`] is text classification, [`generate`] continues prompts, which [`chat`] makes of messages,
+//! 2. [`encoder`] gives vectors of texts, classes of tokens, masked words and scores of pairs; [`classify`] is text classification, [`generate`] continues prompts, which [`chat`] makes of messages,
 //!    [`perplexity`] measures a text, [`point`] runs pointer networks and [`puzzle`]
 //!    makes data for them. A further task is a module beside these; translation, with its languages, sentences
 //!    and documents, is a crate of its own above this one.
 
 pub mod chat;
 pub mod classify;
+pub mod encoder;
 pub mod error;
 pub mod generate;
 pub mod load;
@@ -19,6 +20,7 @@ pub mod tokenizers;
 
 pub use chat::ChatTemplate;
 pub use classify::Classifier;
+pub use encoder::{LongTexts, TextEncoder};
 pub use error::{Error, Result};
 pub use generate::Generator;
 pub use load::{LoadOptions, load};

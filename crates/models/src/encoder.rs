@@ -5,11 +5,12 @@ use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
 use polyhead_tensor::{Indices, Parameters, Var};
 
-use crate::Result;
+use crate::{Error, Result};
 use crate::averaging::AveragingEncoder;
 use crate::ids::Ids;
 use crate::model::ModelConfig;
 use crate::recurrent::RecurrentEncoder;
+use crate::transformer::bert::{Bert, BertHead};
 use crate::transformer::TransformerEncoder;
 use crate::window::WindowEncoder;
 
@@ -25,6 +26,21 @@ pub enum Encoder {
     Averaging(AveragingEncoder),
     /// Recurrent layers with pooling.
     Recurrent(RecurrentEncoder),
+    /// A BERT-like encoder.
+    Bert(Bert),
+}
+
+/// The output of an encoder beside its states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EncoderHead {
+    /// Nothing.
+    None,
+    /// Class scores of a text.
+    Classes,
+    /// Class scores of each token.
+    TokenClasses,
+    /// Scores of the vocabulary for each token.
+    MaskedLanguageModel,
 }
 
 /// The label of a padding row of a batch; the loss ignores it.
@@ -45,6 +61,12 @@ impl From<WindowEncoder> for Encoder {
 impl From<RecurrentEncoder> for Encoder {
     fn from(model: RecurrentEncoder) -> Self {
         Self::Recurrent(model)
+    }
+}
+
+impl From<Bert> for Encoder {
+    fn from(model: Bert) -> Self {
+        Self::Bert(model)
     }
 }
 
@@ -70,6 +92,7 @@ impl Encoder {
             Self::Window(model) => model.config().into(),
             Self::Averaging(model) => model.config().into(),
             Self::Recurrent(model) => model.config().into(),
+            Self::Bert(model) => model.config().into(),
         }
     }
 
@@ -80,6 +103,7 @@ impl Encoder {
             Self::Window(model) => model.config().vocab_size,
             Self::Averaging(model) => model.config().vocab_size,
             Self::Recurrent(model) => model.config().vocab_size,
+            Self::Bert(model) => model.config().vocab_size,
         }
     }
 
@@ -90,6 +114,7 @@ impl Encoder {
             Self::Window(model) => model.config().pad_id,
             Self::Averaging(model) => model.config().pad_id,
             Self::Recurrent(model) => model.config().pad_id,
+            Self::Bert(model) => model.config().pad_id,
         }
     }
 
@@ -100,6 +125,7 @@ impl Encoder {
             Self::Window(model) => model.config().max_len,
             Self::Averaging(model) => model.config().max_len,
             Self::Recurrent(model) => model.config().max_len,
+            Self::Bert(model) => model.config().max_len,
         }
     }
 
@@ -110,6 +136,7 @@ impl Encoder {
             Self::Window(model) => &model.config().labels,
             Self::Averaging(model) => &model.config().labels,
             Self::Recurrent(model) => &model.config().labels,
+            Self::Bert(model) => &model.config().labels,
         }
     }
 
@@ -117,6 +144,7 @@ impl Encoder {
     pub fn sites(&self) -> Sites {
         match self {
             Self::Transformer(model) => model.sites(),
+            Self::Bert(model) => model.sites(),
             Self::Window(_) | Self::Averaging(_) | Self::Recurrent(_) => Sites::default(),
         }
     }
@@ -124,7 +152,7 @@ impl Encoder {
     /// Number of trailing tokens that the model reads; `None` if it reads the whole sequence.
     pub fn window(&self) -> Option<usize> {
         match self {
-            Self::Transformer(_) | Self::Averaging(_) | Self::Recurrent(_) => None,
+            Self::Transformer(_) | Self::Averaging(_) | Self::Recurrent(_) | Self::Bert(_) => None,
             Self::Window(model) => Some(model.config().window),
         }
     }
@@ -150,7 +178,7 @@ impl Encoder {
     pub fn padded<'a>(&self, rows: impl Iterator<Item = Option<&'a [u32]>>, longest: usize) -> Ids {
         match self {
             Self::Window(model) => model.ids(rows),
-            Self::Transformer(_) | Self::Averaging(_) | Self::Recurrent(_) => {
+            Self::Transformer(_) | Self::Averaging(_) | Self::Recurrent(_) | Self::Bert(_) => {
                 Ids::padded_to(rows, longest, self.pad_id())
             }
         }
@@ -166,6 +194,67 @@ impl Encoder {
             Self::Window(model) => model.pooled(pass, ids),
             Self::Averaging(model) => model.pooled(pass, ids),
             Self::Recurrent(model) => model.pooled(pass, ids),
+            Self::Bert(model) => model.pooled(pass, ids),
+        }
+    }
+
+    /// The head of the model.
+    pub fn head(&self) -> EncoderHead {
+        let Self::Bert(model) = self else { return EncoderHead::Classes };
+        match model.config().head {
+            BertHead::None => EncoderHead::None,
+            BertHead::Classes => EncoderHead::Classes,
+            BertHead::TokenClasses => EncoderHead::TokenClasses,
+            BertHead::MaskedLanguageModel => EncoderHead::MaskedLanguageModel,
+        }
+    }
+
+    /// True if texts are read with the special tokens of the tokeniser's template.
+    pub fn has_special_tokens(&self) -> bool {
+        matches!(self, Self::Bert(model) if model.config().special_tokens)
+    }
+
+    /// True if each class has a probability of its own.
+    pub fn is_multi_label(&self) -> bool {
+        matches!(self, Self::Bert(model) if model.config().multi_label)
+    }
+
+    /// Number of token types; 0 if the model has none.
+    pub fn token_types(&self) -> usize {
+        if let Self::Bert(model) = self { model.config().token_types } else { 0 }
+    }
+
+    /// The states of all tokens: rows × length × d_model.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary, or the model is not a Transformer.
+    pub fn states(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
+        match self {
+            Self::Transformer(model) => model.states(pass, ids),
+            Self::Bert(model) => model.states(pass, ids),
+            Self::Window(_) | Self::Averaging(_) | Self::Recurrent(_) => Err(without("vectors of tokens")),
+        }
+    }
+
+    /// Logits of the classes of each token: rows × length × n_labels.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary, or the model has no such head.
+    pub fn token_logits(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
+        match self {
+            Self::Bert(model) => model.token_logits(pass, ids),
+            _ => Err(without("classes of tokens")),
+        }
+    }
+
+    /// Logits of the vocabulary: states (n × d_model) → n × vocab_size.
+    ///
+    /// # Errors
+    /// If the model is no masked language model.
+    pub fn word_logits(&self, pass: &Pass<'_>, states: Var) -> Result<Var> {
+        match self {
+            Self::Bert(model) => model.word_logits(pass, states),
+            _ => Err(without("scores of words")),
         }
     }
 
@@ -180,6 +269,7 @@ impl Encoder {
             Self::Window(model) => model.classes().forward(pass, &pooled)?,
             Self::Averaging(model) => model.classes().forward(pass, &pooled)?,
             Self::Recurrent(model) => model.classes().forward(pass, &pooled)?,
+            Self::Bert(model) => model.class_logits(pass, &pooled)?,
         };
         pass.capture.activation(|| "logits".into(), &logits);
         Ok(logits)
@@ -213,4 +303,8 @@ impl Encoder {
     ) -> Result<RDrop> {
         Ok(r_drop(pass.tape, &self.classify(pass, ids)?, labels, options)?)
     }
+}
+
+fn without(needed: &str) -> Error {
+    Error::Request { message: format!("a model without {needed}, expected an encoder with them") }
 }

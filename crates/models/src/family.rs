@@ -14,6 +14,7 @@ use crate::recurrent::{
     Cell, DecoderAttention, LocalAttention, RecurrentConfig, RecurrentEncoderConfig,
     RecurrentLanguageModelConfig, StatePooling,
 };
+use crate::transformer::bert::{BertConfig, Transform};
 use crate::transformer::config::{AttentionPattern, PositionConfig, StackConfig, Tie};
 use crate::transformer::language_model::Biases;
 use crate::transformer::{
@@ -461,6 +462,58 @@ impl Family for PointerConfig {
             ("input", format!("{input}, at most {max_len}")),
             ("answer", answer.describe().to_owned()),
         ]
+    }
+}
+
+impl Family for BertConfig {
+    const MODEL_TYPE: &'static str = "polyhead_bert";
+    const PRESETS: &'static [&'static str] = &["small", "tiny", "minilm", "base", "modern"];
+    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "labels"];
+    const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
+    const STACKS: &'static [&'static str] = &["encoder"];
+    const TAGGED: &'static [&'static str] = &["position", "attention"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::named(name)
+    }
+
+    fn example() -> Self {
+        Self {
+            d_model: 12,
+            encoder: StackConfig::new(2, 3, 10),
+            position_offset: 3,
+            transform: Transform::Dense,
+            max_len: 64,
+            ..Self::default()
+        }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        let modern = Self {
+            d_model: 12,
+            encoder: StackConfig::new(3, 2, 10),
+            attention: AttentionPattern::Window { distance: 1 },
+            global_every: 2,
+            transform: Transform::DenseNorm,
+            transform_activation: Activation::Gelu,
+            transform_bias: false,
+            max_len: 64,
+            ..Self::modern()
+        };
+        vec![Self { pooling: Pooling::Mean, ..modern.clone() }, modern]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
+        Self { vocab_size, pad_id, labels, ..self.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        describe::bert(self)
     }
 }
 

@@ -10,6 +10,8 @@ pub struct Ids {
     length: usize,
     /// The ids before those of words that the vocabulary lacks were replaced.
     extended: Option<Indices>,
+    /// The token type of each token; all are 0 without.
+    types: Option<Indices>,
 }
 
 impl Ids {
@@ -38,7 +40,7 @@ impl Ids {
             ids.resize(ids.len() + length - row.len(), pad_id);
             lengths.push(row.len() as u32);
         }
-        Self { ids: ids.into(), lengths: lengths.into(), length, extended: None }
+        Self { ids: ids.into(), lengths: lengths.into(), length, extended: None, types: None }
     }
 
     /// Copies the batch to `device`.
@@ -48,7 +50,8 @@ impl Ids {
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         let [ids, lengths] = [&self.ids, &self.lengths].map(|indices| indices.to_device(device));
         let extended = self.extended.as_ref().map(|extended| extended.to_device(device)).transpose()?;
-        Ok(Self { ids: ids?, lengths: lengths?, length: self.length, extended })
+        let types = self.types.as_ref().map(|types| types.to_device(device)).transpose()?;
+        Ok(Self { ids: ids?, lengths: lengths?, length: self.length, extended, types })
     }
 
     /// The batch with `unknown_id` for the words that a vocabulary of `vocab_size` ids lacks, whose own ids are those from
@@ -93,7 +96,28 @@ impl Ids {
             ids.len() == self.ids.len() && lengths.len() == self.lengths.len(),
             "ids of a different size"
         );
-        Self { ids, lengths, length: self.length, extended: None }
+        Self { ids, lengths, length: self.length, extended: None, types: self.types.clone() }
+    }
+
+    /// The same batch with the token type of each token; rows are padded with type 0.
+    ///
+    /// # Panics
+    /// If a row has another number of types than tokens.
+    #[must_use]
+    pub fn with_types(self, rows: &[&[u32]]) -> Self {
+        let mut types = Vec::with_capacity(self.ids.len());
+        for (row, length) in rows.iter().zip(self.lengths.host()) {
+            assert!(row.len() == *length as usize, "{} types for {length} tokens", row.len());
+            types.extend_from_slice(row);
+            types.resize(types.len() + self.length - row.len(), 0);
+        }
+        assert!(types.len() == self.ids.len(), "types of {} rows", rows.len());
+        Self { types: Some(types.into()), ..self }
+    }
+
+    /// The token type of each token; `None` if all are 0.
+    pub fn types(&self) -> Option<&Indices> {
+        self.types.as_ref()
     }
 
     /// All ids, row by row.

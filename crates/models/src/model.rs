@@ -33,6 +33,7 @@ use crate::recurrent::{
     RecurrentLanguageModelConfig, RecurrentTranslator,
 };
 use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
+use crate::transformer::bert::{Bert, BertConfig, BertHead};
 use crate::transformer::config::Tie;
 use crate::transformer::{
     TransformerConfig, TransformerEncoder, TransformerEncoderConfig, TransformerLanguageModel,
@@ -89,6 +90,9 @@ pub enum ModelConfig {
     /// A pointer network.
     #[serde(rename = "polyhead_pointer")]
     Pointer(PointerConfig),
+    /// A BERT-like encoder.
+    #[serde(rename = "polyhead_bert")]
+    Bert(BertConfig),
 }
 
 /// The view of a model, which determines the tasks it can do and the objective it is trained with.
@@ -135,6 +139,7 @@ macro_rules! of_family {
             ModelConfig::RecurrentEncoder($own) => $body,
             ModelConfig::RecurrentLanguageModel($own) => $body,
             ModelConfig::Pointer($own) => $body,
+            ModelConfig::Bert($own) => $body,
         }
     };
 }
@@ -149,7 +154,7 @@ impl ModelConfig {
     }
 
     /// The default config of every family, the default family first.
-    fn families() -> [Self; 10] {
+    fn families() -> [Self; 11] {
         [
             Self::Transformer(TransformerConfig::default()),
             Self::Recurrent(RecurrentConfig::default()),
@@ -161,6 +166,7 @@ impl ModelConfig {
             Self::RecurrentEncoder(RecurrentEncoderConfig::default()),
             Self::RecurrentLanguageModel(RecurrentLanguageModelConfig::default()),
             Self::Pointer(PointerConfig::default()),
+            Self::Bert(BertConfig::default()),
         ]
     }
 
@@ -178,7 +184,7 @@ impl ModelConfig {
     }
 
     /// All values of `model_type` in Polyhead's own files.
-    pub(crate) fn model_types() -> [&'static str; 10] {
+    pub(crate) fn model_types() -> [&'static str; 11] {
         Self::families().map(|family| family.model_type())
     }
 
@@ -269,7 +275,8 @@ impl ModelConfig {
             Self::TransformerEncoder(_)
             | Self::WindowEncoder(_)
             | Self::AveragingEncoder(_)
-            | Self::RecurrentEncoder(_) => View::Encoder,
+            | Self::RecurrentEncoder(_)
+            | Self::Bert(_) => View::Encoder,
             Self::TransformerLanguageModel(_)
             | Self::WindowLanguageModel(_)
             | Self::RecurrentLanguageModel(_) => View::LanguageModel,
@@ -305,6 +312,7 @@ impl ModelConfig {
             Self::RecurrentEncoder(own) => [own.vocab_size; 2],
             Self::RecurrentLanguageModel(own) => [own.vocab_size; 2],
             Self::Pointer(_) => [0; 2],
+            Self::Bert(own) => [own.vocab_size; 2],
         }
     }
 
@@ -321,6 +329,8 @@ impl ModelConfig {
             Self::RecurrentEncoder(own) => own.labels.len(),
             Self::RecurrentLanguageModel(own) => own.vocab_size,
             Self::Pointer(own) => 1 + own.max_len,
+            Self::Bert(own) if own.head == BertHead::MaskedLanguageModel => own.vocab_size,
+            Self::Bert(own) => own.labels.len(),
         }
     }
 
@@ -343,7 +353,8 @@ impl ModelConfig {
             | Self::WindowEncoder(_)
             | Self::AveragingEncoder(_)
             | Self::RecurrentEncoder(_)
-            | Self::Pointer(_) => None,
+            | Self::Pointer(_)
+            | Self::Bert(_) => None,
         }
     }
 
@@ -395,6 +406,7 @@ impl ModelConfig {
             Self::RecurrentEncoder(own) => rows * source * own.activation_elements(),
             Self::RecurrentLanguageModel(own) => rows * source * own.activation_elements(),
             Self::Pointer(own) => own.activation_elements([rows, source, target]),
+            Self::Bert(own) => rows * source * own.activation_elements(),
         }
     }
 
@@ -445,6 +457,7 @@ family!(WindowLanguageModelConfig, WindowLanguageModel);
 family!(RecurrentEncoderConfig, RecurrentEncoder);
 family!(RecurrentLanguageModelConfig, RecurrentLanguageModel);
 family!(PointerConfig, Pointer);
+family!(BertConfig, Bert);
 
 impl From<&ModelConfig> for ModelConfig {
     fn from(config: &ModelConfig) -> Self {
@@ -485,6 +498,7 @@ impl Model {
                 Self::LanguageModel(RecurrentLanguageModel::new(own, parameters)?.into())
             }
             ModelConfig::Pointer(own) => Self::Pointer(PointerNetwork::new(own, parameters)?),
+            ModelConfig::Bert(own) => Self::Encoder(Bert::new(own, parameters)?.into()),
         })
     }
 

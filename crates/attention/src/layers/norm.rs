@@ -14,6 +14,7 @@
 //! # Ok::<(), polyhead_attention::Error>(())
 //! ```
 
+use polyhead_tensor::ops::elementwise::scale;
 use polyhead_tensor::ops::norm::{NormOptions, layer_norm};
 use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::{Init, ParameterId, Result, Var};
@@ -25,7 +26,8 @@ use crate::pass::Pass;
 #[derive(Debug, Clone)]
 pub struct LayerNorm {
     gamma: ParameterId,
-    beta: ParameterId,
+    /// `None` if β is 0.
+    beta: Option<ParameterId>,
     epsilon: f32,
 }
 
@@ -33,7 +35,12 @@ impl LayerNorm {
     /// Declares `gamma` (ones) and `beta` (zeros) of `width` elements; `epsilon` is added to the variance.
     pub fn new(builder: &mut Builder<'_>, width: usize, epsilon: f32) -> Self {
         let gamma = builder.declare("gamma", &[width], Init::Ones);
-        Self { gamma, beta: builder.declare("beta", &[width], Init::Zeros), epsilon }
+        Self { gamma, beta: Some(builder.declare("beta", &[width], Init::Zeros)), epsilon }
+    }
+
+    /// Declares `gamma` alone; β is 0.
+    pub fn without_bias(builder: &mut Builder<'_>, width: usize, epsilon: f32) -> Self {
+        Self { gamma: builder.declare("gamma", &[width], Init::Ones), beta: None, epsilon }
     }
 
     /// LayerNorm(x).
@@ -53,7 +60,12 @@ impl LayerNorm {
     }
 
     fn normalise(&self, pass: &Pass<'_>, x: &Var, residual: Option<&Var>, dropout: f32) -> Result<Var> {
-        let [gamma, beta] = [self.gamma, self.beta].map(|id| pass.parameter(id));
+        let gamma = pass.parameter(self.gamma);
+        let beta = match self.beta {
+            Some(beta) => pass.parameter(beta),
+            // Zeros on the device of γ.
+            None => Var::constant(scale(pass.tape, &gamma, 0.0).value().clone()),
+        };
         let options = NormOptions { epsilon: self.epsilon, dropout };
         layer_norm(pass.tape, x, residual, [&gamma, &beta], options)
     }
@@ -88,6 +100,8 @@ pub enum NormKind {
     /// Mean and variance, with γ and β.
     #[default]
     Layer,
+    /// Mean and variance, with γ alone.
+    LayerWithoutBias,
     /// Root mean square, with γ.
     Rms,
 }
@@ -106,6 +120,7 @@ impl Norm {
     pub fn new(builder: &mut Builder<'_>, kind: NormKind, width: usize, epsilon: f32) -> Self {
         match kind {
             NormKind::Layer => Self::Layer(LayerNorm::new(builder, width, epsilon)),
+            NormKind::LayerWithoutBias => Self::Layer(LayerNorm::without_bias(builder, width, epsilon)),
             NormKind::Rms => Self::Rms(RmsNorm::new(builder, width, epsilon)),
         }
     }

@@ -26,7 +26,7 @@ mod window;
 use std::ops::Range;
 use std::sync::Arc;
 
-use polyhead_tensor::Indices;
+use polyhead_tensor::{Indices, Tensor};
 use polyhead_tensor::ops::attention::{AttentionOptions, Direction, Pattern, join};
 
 pub use causal::Causal;
@@ -122,7 +122,7 @@ impl Mask {
                 (Direction::Both, Some(Arc::new(Pattern::new(&visible, k_len, rule.stride()))))
             }
         };
-        ResolvedMask { direction, key_lengths, pattern }
+        ResolvedMask { direction, key_lengths, pattern, bias: None }
     }
 
     /// The keys visible to a query at the last of `k_len` positions, in ascending order; `None` if all are visible.
@@ -155,13 +155,20 @@ pub struct ResolvedMask {
     direction: Direction,
     key_lengths: Option<Indices>,
     pattern: Option<Arc<Pattern>>,
+    bias: Option<Tensor>,
 }
 
 impl ResolvedMask {
+    /// The mask with a bias, n_heads × q_len × k_len, which is added to the scaled scores and gets no gradient.
+    #[must_use]
+    pub fn with_bias(self, bias: Tensor) -> Self {
+        Self { bias: Some(bias), ..self }
+    }
+
     /// Returns `options` with this mask.
     pub fn apply(&self, options: AttentionOptions) -> AttentionOptions {
-        let Self { direction, key_lengths, pattern } = self.clone();
-        AttentionOptions { direction, key_lengths, pattern, ..options }
+        let Self { direction, key_lengths, pattern, bias } = self.clone();
+        AttentionOptions { direction, key_lengths, pattern, bias, ..options }
     }
 }
 

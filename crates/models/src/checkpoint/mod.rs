@@ -5,7 +5,7 @@
 //! model*.safetensors → safetensors/ → named tensors → names/ → Parameters
 //! ```
 //!
-//! Folders of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral and Qwen2, of fairseq (converted to safetensors), PyTorch's
+//! Folders of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral, Qwen2, BERT, RoBERTa, DistilBERT, MPNet and ModernBERT, of fairseq (converted to safetensors), PyTorch's
 //! nn.Transformer and Polyhead are read, and single files of llama.cpp (GGUF) and llama2.c; see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
 
 mod config;
@@ -191,6 +191,9 @@ pub fn save(
         let own = &config.clone().try_into()?;
         let text = config::decoder_only_text(folder, own, (options.layout, options.dtype))?;
         texts.push((config::CONFIG, text));
+    } else if CheckpointLayout::ENCODERS.contains(&options.layout) {
+        let own = &config.clone().try_into()?;
+        texts.push((config::CONFIG, config::bert_text(folder, own, (options.layout, options.dtype))?));
     } else {
         texts.push((config::CONFIG, config.file_text(options.layout)));
     }

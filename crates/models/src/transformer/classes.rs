@@ -12,7 +12,7 @@ use super::config::{
 };
 use super::encoder::EncoderStack;
 use super::input::InputOptions;
-use super::stack::{LayerOptions, StackOptions};
+use super::stack::{LayerOptions, SpecialLayers, StackOptions};
 use crate::Result;
 use crate::ids::Ids;
 
@@ -31,7 +31,8 @@ pub enum Pooling {
 }
 
 impl Pooling {
-    fn layer(self) -> polyhead_attention::layers::Pooling {
+    /// The layer that pools.
+    pub(super) fn layer(self) -> polyhead_attention::layers::Pooling {
         match self {
             Self::First => polyhead_attention::layers::Pooling::First,
             Self::Mean => polyhead_attention::layers::Pooling::Mean,
@@ -137,7 +138,8 @@ impl TransformerEncoder {
             ..LayerOptions::default()
         };
         let mask = config.encoder_sight.mask();
-        let stack = StackOptions { kind: ENCODER, sizes: config.encoder, layer, mask, cross: None };
+        let (cross, special) = (None, SpecialLayers::default());
+        let stack = StackOptions { kind: ENCODER, sizes: config.encoder, layer, mask, cross, special };
         let encoder = EncoderStack::new(&mut builder.at("encoder"), embedding, &input, &stack)?;
         let classes = Linear::new(&mut builder.at("classes"), d_model, config.labels.len());
         Ok(Self { config: config.clone(), encoder, classes })
@@ -153,12 +155,20 @@ impl TransformerEncoder {
         Sites::new(self.encoder.sites().collect())
     }
 
+    /// The states of the last layer: rows × length × d_model.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary.
+    pub fn states(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
+        Ok(self.encoder.forward(pass, ids)?)
+    }
+
     /// One vector per row: rows × d_model.
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
     pub fn pooled(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
-        let states = self.encoder.forward(pass, ids)?;
+        let states = self.states(pass, ids)?;
         let pooled = self.config.pooling.layer().forward(pass, &states, ids.lengths())?;
         pass.capture.activation(|| "pooled".into(), &pooled);
         Ok(pooled)

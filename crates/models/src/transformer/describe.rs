@@ -6,7 +6,8 @@ use super::config::{
     AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, RotaryScale,
     SinusoidalLayout, StackConfig, Tie,
 };
-use super::language_model::Normalisation;
+use super::bert::{BertConfig, BertHead, Transform};
+use super::language_model::{Biases, Normalisation};
 use super::{Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig};
 use crate::copying::Copying;
 
@@ -89,13 +90,7 @@ pub(crate) fn language_model(config: &TransformerLanguageModelConfig) -> Vec<(&'
     };
     let norms = norms(config.norm_order, config.final_norm, config.norm_epsilon);
     let gate = if config.gated { ", with a gate" } else { "" };
-    let places = [
-        (config.biases.query_key_value, "queries, keys and values"),
-        (config.biases.output, "attention output"),
-        (config.biases.feed_forward, "feed-forward layers"),
-    ];
-    let biases: Vec<&str> = places.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
-    let biases = if biases.is_empty() { "none".to_owned() } else { biases.join(", ") };
+    let biases = biases(config.biases);
     let output = if config.tie_output { "tied to the embeddings" } else { "a table of its own" };
     let TransformerLanguageModelConfig { pad_id, end_id, start_id, max_len, .. } = config;
     let vocabulary = grouped(config.vocab_size as u64);
@@ -158,6 +153,66 @@ pub(crate) fn encoder(config: &TransformerEncoderConfig) -> Vec<(&'static str, S
         ("vocabulary", format!("{} ids; padding {}", grouped(config.vocab_size as u64), config.pad_id)),
         ("max length", format!("{} tokens", grouped(config.max_len as u64))),
     ]
+}
+
+/// The description of a BERT-like encoder, as (label, text).
+pub(crate) fn bert(config: &BertConfig) -> Vec<(&'static str, String)> {
+    let bias = if config.norm_bias { "" } else { ", without bias" };
+    let norms = norms(config.norm_order, config.final_norm, config.norm_epsilon);
+    let gate = if config.gated { ", with a gate" } else { "" };
+    let n_buckets = config.position_buckets;
+    let buckets =
+        if n_buckets > 0 { format!("; {n_buckets} buckets of relative distances") } else { String::new() };
+    let attention = match config.global_every {
+        0 => pattern(&config.attention),
+        n => format!("full in every {n}th layer, else {}", pattern(&config.attention)),
+    };
+    let layers = match config.transform {
+        Transform::None => String::new(),
+        Transform::Dense => format!(" after a linear layer with {}", config.transform_activation.name()),
+        Transform::DenseNorm => {
+            format!(" after a linear layer with {} and a norm", config.transform_activation.name())
+        }
+    };
+    let n_labels = config.labels.len();
+    let head = match config.head {
+        BertHead::None => "none",
+        BertHead::Classes if config.multi_label => "classes of a text, each by itself",
+        BertHead::Classes => "classes of a text",
+        BertHead::TokenClasses => "classes of each token",
+        BertHead::MaskedLanguageModel => "masked words",
+    };
+    let mut rows = vec![
+        ("encoder", stack(config.encoder, config.d_model)),
+        ("norms", format!("{norms}{bias}")),
+        ("activation", format!("{}{gate}", config.activation.name())),
+        ("biases", biases(config.biases)),
+        ("positions", format!("{}{buckets}", position(config.position, config.max_len))),
+        ("attention", attention),
+        ("head", format!("{head}{layers}")),
+    ];
+    if n_labels > 0 {
+        rows.push(("labels", config.labels.join(", ")));
+    }
+    let ids = grouped(config.vocab_size as u64);
+    let types = match config.token_types {
+        0 => String::new(),
+        n => format!("; {n} token types"),
+    };
+    rows.push(("vocabulary", format!("{ids} ids; padding {}{types}", config.pad_id)));
+    rows.push(("max length", format!("{} tokens", grouped(config.max_len as u64))));
+    rows
+}
+
+/// The layers that have biases.
+fn biases(biases: Biases) -> String {
+    let places = [
+        (biases.query_key_value, "queries, keys and values"),
+        (biases.output, "attention output"),
+        (biases.feed_forward, "feed-forward layers"),
+    ];
+    let places: Vec<&str> = places.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
+    if places.is_empty() { "none".to_owned() } else { places.join(", ") }
 }
 
 fn norms(order: NormOrder, is_final: bool, epsilon: f32) -> String {

@@ -27,7 +27,7 @@ use super::config::{
 };
 use super::decoder::{DecoderStack, DecoderState, Replay};
 use super::input::InputOptions;
-use super::stack::{LayerOptions, StackOptions};
+use super::stack::{LayerOptions, SpecialLayers, StackOptions};
 use super::validate;
 use crate::ids::Ids;
 use crate::{Error, Result};
@@ -255,6 +255,7 @@ impl TransformerLanguageModel {
             layer: config.layer(),
             mask: config.attention.mask(),
             cross: None,
+            special: SpecialLayers::default(),
         };
         let table = (embedding, vocab_size);
         let decoder = DecoderStack::new(&mut builder.at("decoder"), table, &config.input(), &stack)?;

@@ -13,18 +13,21 @@ use super::stack::LayerOptions;
 /// The residual connection and the norm of one sub-layer.
 #[derive(Debug, Clone)]
 pub(super) struct Residual {
-    norm: Norm,
+    /// `None` for a sub-layer of a pre-norm stack whose input is normed already.
+    norm: Option<Norm>,
     order: NormOrder,
     dropout: f32,
 }
 
 impl Residual {
     pub(super) fn new(builder: &mut Builder<'_>, layer: &LayerOptions) -> Self {
-        Self {
-            norm: Norm::new(builder, layer.norm, layer.d_model, layer.norm_epsilon),
-            order: layer.norm_order,
-            dropout: layer.dropout.residual,
-        }
+        let norm = Norm::new(builder, layer.norm, layer.d_model, layer.norm_epsilon);
+        Self { norm: Some(norm), ..Self::without_norm(layer) }
+    }
+
+    /// x + dropout(f(x)), without a norm.
+    pub(super) fn without_norm(layer: &LayerOptions) -> Self {
+        Self { norm: None, order: layer.norm_order, dropout: layer.dropout.residual }
     }
 
     /// Applies the sub-layer `f` to x with residual connection and norm.
@@ -34,12 +37,11 @@ impl Residual {
         x: &Var,
         f: impl FnOnce(&Var) -> Result<Var>,
     ) -> Result<Var> {
-        match self.order {
-            NormOrder::Post => self.norm.after_residual(pass, &f(x)?, x, self.dropout),
-            NormOrder::Pre => {
-                let inner = f(&self.norm.forward(pass, x)?)?;
-                dropout::add_dropped(pass.tape, x, &inner, self.dropout)
-            }
-        }
+        let inner = match (self.order, &self.norm) {
+            (NormOrder::Post, Some(norm)) => return norm.after_residual(pass, &f(x)?, x, self.dropout),
+            (NormOrder::Pre, Some(norm)) => f(&norm.forward(pass, x)?)?,
+            (_, None) => f(x)?,
+        };
+        dropout::add_dropped(pass.tape, x, &inner, self.dropout)
     }
 }

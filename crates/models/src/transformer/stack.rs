@@ -13,7 +13,7 @@ use polyhead_attention::multi_head::{
 use polyhead_attention::{AttentionKind, Builder, KvCache, Mask, Pass, Site, SiteGroup};
 use polyhead_tensor::ops::attention::{KeysValues, StepRows};
 use polyhead_tensor::ops::linear::Activation;
-use polyhead_tensor::{Indices, Result, Var};
+use polyhead_tensor::{Indices, Result, Tensor, Var};
 
 use super::config::{CrossProjection, Dropout, NormOrder, PositionConfig, StackConfig};
 use super::input::position_encoding;
@@ -81,6 +81,24 @@ pub(crate) struct StackOptions {
     pub(crate) mask: Mask,
     /// Cross-attention and its key/value projection; default: none.
     pub(crate) cross: Option<(AttentionKind, CrossProjection)>,
+    /// Layers that differ from the others; default: none.
+    pub(crate) special: SpecialLayers,
+}
+
+/// Layers of a stack that differ from the others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SpecialLayers {
+    /// Every n-th layer, the first included, attends to all tokens, and its positions are these; default: none.
+    pub(crate) global: Option<(usize, PositionConfig)>,
+    /// True if the self-attention of the first layer has no norm of its own: its input is normed already.
+    pub(crate) first_is_normed: bool,
+}
+
+impl SpecialLayers {
+    /// True if the layer attends to all tokens although others do not.
+    fn is_global(&self, layer: usize) -> bool {
+        self.global.is_some_and(|(every, _)| layer.is_multiple_of(every))
+    }
 }
 
 /// A stack of layers.
@@ -94,6 +112,7 @@ pub(crate) struct Stack {
     shared_key_value: Option<KeyValueProjection>,
     norm: Option<Norm>,
     mask: Mask,
+    special: SpecialLayers,
 }
 
 #[derive(Debug, Clone)]
@@ -133,11 +152,19 @@ pub(crate) struct StackState {
 impl Stack {
     /// Declares the layers, the shared projection and the final norm under `builder`.
     pub(crate) fn new(builder: &mut Builder<'_>, options: &StackOptions) -> Result<Self> {
-        let StackOptions { kind, sizes, layer, mask, cross } = options;
+        let StackOptions { kind, sizes, layer, mask, cross, special } = options;
         let heads = sizes.heads(layer.d_model);
         let positions = position_encoding(layer.position, heads.d_key, layer.max_len)?;
+        let global = match special.global {
+            Some((_, position)) => position_encoding(position, heads.d_key, layer.max_len)?,
+            None => PositionEncoding::default(),
+        };
         let layers = (0..sizes.n_layers)
-            .map(|index| Layer::new(&mut builder.at("layers").at(index), options, &positions))
+            .map(|index| {
+                let positions = if special.is_global(index) { &global } else { &positions };
+                let has_norm = index > 0 || !special.first_is_normed;
+                Layer::new(&mut builder.at("layers").at(index), options, (positions, has_norm))
+            })
             .collect();
         let shared_key_value = matches!(cross, Some((_, CrossProjection::Shared)))
             .then(|| KeyValueProjection::new(&mut builder.at("cross_key_value"), heads));
@@ -146,7 +173,7 @@ impl Stack {
             .then(|| Norm::new(&mut builder.at("norm"), layer.norm, layer.d_model, layer.norm_epsilon));
         let mask = if kind.is_causal { mask.clone().and(Mask::causal()) } else { mask.clone() };
         let cross = cross.map(|(kind, _)| kind);
-        Ok(Self { kind: *kind, cross, heads, layers, shared_key_value, norm, mask })
+        Ok(Self { kind: *kind, cross, heads, layers, shared_key_value, norm, mask, special: special.clone() })
     }
 
     /// The attention layers of the stack.
@@ -165,16 +192,32 @@ impl Stack {
     pub(crate) fn forward(
         &self,
         pass: &Pass<'_>,
-        mut x: Var,
+        x: Var,
         lengths: Option<&Indices>,
         source: Option<Source<'_>>,
     ) -> Result<Var> {
+        self.forward_with(pass, x, (lengths, None), source)
+    }
+
+    /// Same as [`Stack::forward`], with a bias of the scores of self-attention, n_heads × length × length.
+    pub(crate) fn forward_with(
+        &self,
+        pass: &Pass<'_>,
+        mut x: Var,
+        (lengths, bias): (Option<&Indices>, Option<&Tensor>),
+        source: Option<Source<'_>>,
+    ) -> Result<Var> {
         let length = x.shape()[1];
-        let mask = match lengths {
-            Some(lengths) => self.mask.clone().and(Mask::padding(lengths.clone())),
-            None => self.mask.clone(),
+        let resolved = |mask: &Mask| {
+            let mask = match lengths {
+                Some(lengths) => mask.clone().and(Mask::padding(lengths.clone())),
+                None => mask.clone(),
+            };
+            let mask = mask.resolve(length, length);
+            bias.map_or(mask.clone(), |bias| mask.with_bias(bias.clone()))
         };
-        let mask = mask.resolve(length, length);
+        let mask = resolved(&self.mask);
+        let global = self.special.global.map(|_| resolved(&Mask::full()));
         let source_mask = source
             .map(|source| Mask::padding(source.lengths.clone()).resolve(length, source.states.shape()[1]));
         let project = |own: &KeyValueProjection| source.map(|source| own.forward(pass, source.states));
@@ -186,11 +229,12 @@ impl Stack {
             let own = layer.cross.as_ref().and_then(|cross| cross.key_value.as_ref()).and_then(project);
             let own = own.transpose()?;
             let key_value = own.as_ref().or(shared.as_ref()).zip(source_mask.as_ref());
+            let mask = global.as_ref().filter(|_| self.special.is_global(index)).unwrap_or(&mask);
             x = self.layer(
                 pass,
                 (index, layer),
                 &x,
-                |x, site| layer.attention.forward(pass, x, &mask, site),
+                |x, site| layer.attention.forward(pass, x, mask, site),
                 |cross, x, site| {
                     let (key_value, mask) = key_value.expect(NO_SOURCE);
                     cross.forward(pass, x, key_value, mask, site)
@@ -297,7 +341,11 @@ impl Stack {
 const NO_SOURCE: &str = "a stack with cross-attention is given a source";
 
 impl Layer {
-    fn new(builder: &mut Builder<'_>, options: &StackOptions, positions: &PositionEncoding) -> Self {
+    fn new(
+        builder: &mut Builder<'_>,
+        options: &StackOptions,
+        (positions, has_norm): (&PositionEncoding, bool),
+    ) -> Self {
         let StackOptions { sizes, layer, cross, .. } = options;
         let heads = sizes.heads(layer.d_model);
         let own = SelfAttentionOptions {
@@ -306,7 +354,11 @@ impl Layer {
             biases: layer.biases,
         };
         let attention = SelfAttention::new(&mut builder.at("self_attention"), heads, own);
-        let attention_residual = Residual::new(&mut builder.at("self_attention_norm"), layer);
+        let attention_residual = if has_norm {
+            Residual::new(&mut builder.at("self_attention_norm"), layer)
+        } else {
+            Residual::without_norm(layer)
+        };
         let cross = cross.map(|(_, projection)| {
             let mut cross_builder = builder.at("cross_attention");
             let attention = CrossAttention::new(&mut cross_builder, heads, layer.dropout.attention);

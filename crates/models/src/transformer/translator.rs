@@ -21,7 +21,7 @@ use super::config::{Tie, TransformerConfig};
 use super::decoder::{DecoderStack, DecoderState, Replay};
 use super::encoder::EncoderStack;
 use super::input::InputOptions;
-use super::stack::{LayerOptions, Source, StackOptions};
+use super::stack::{LayerOptions, Source, SpecialLayers, StackOptions};
 use crate::Result;
 use crate::copying::{self, CopyHead, CopySources, CopyTerms, Copying, DecoderOutput};
 use crate::ids::Ids;
@@ -85,6 +85,7 @@ impl Translator {
             layer,
             mask: config.encoder_sight.mask(),
             cross: None,
+            special: SpecialLayers::default(),
         };
         let encoder = EncoderStack::new(&mut builder.at("encoder"), source, &input, &encoder_stack)?;
         let decoder_stack = StackOptions {
@@ -92,6 +93,7 @@ impl Translator {
             sizes: config.decoder,
             mask: config.decoder_sight.mask(),
             cross: Some((CROSS, config.cross_projection)),
+            special: SpecialLayers::default(),
             ..encoder_stack
         };
         let target = (target, target_vocab_size);

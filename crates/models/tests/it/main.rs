@@ -5,6 +5,7 @@ mod checkpoint;
 mod copying;
 mod cuda;
 mod decode;
+mod encoders;
 mod families;
 #[cfg(feature = "cuda")]
 mod gpu_gradients;

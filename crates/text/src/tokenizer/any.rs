@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::fairseq_dictionary::FairseqDictionary;
-use super::sentencepiece::{MarianVocabulary, SentencePiece};
+use super::sentencepiece::{MarianVocabulary, SentencePiece, xlm_roberta};
 use super::subword_nmt::SubwordNmt;
-use super::{BpeDropout, Encoding, HuggingFace, byte_level};
+use super::wordpiece::{self, WordPieceOptions};
+use super::{BpeDropout, Encoding, HuggingFace, PairEncoding, byte_level};
 use crate::{Error, Result};
 
 /// A tokeniser of any supported format.
@@ -81,6 +82,32 @@ impl Tokenizer {
         })
     }
 
+    /// Reads the tokeniser of an encoder's folder: `tokenizer.json`; `vocab.txt` of WordPiece; `vocab.json` with `merges.txt`, as
+    /// RoBERTa has them; or XLM-RoBERTa's `sentencepiece.bpe.model`.
+    pub fn load_encoder(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let file = |name: &str| folder.join(name);
+        if file("tokenizer.json").exists() {
+            return Self::load(file("tokenizer.json"));
+        }
+        let found = if file("vocab.txt").exists() {
+            wordpiece::load(file("vocab.txt"), WordPieceOptions::of_folder(folder)?)?
+        } else if file("vocab.json").exists() && file("merges.txt").exists() {
+            byte_level::load_roberta(file("vocab.json"), file("merges.txt"))?
+        } else if file("sentencepiece.bpe.model").exists() {
+            xlm_roberta::load(file("sentencepiece.bpe.model"))?
+        } else {
+            return Err(Error::Format {
+                path: folder.to_owned(),
+                line: None,
+                found: "a folder without a tokeniser".into(),
+                expected: "tokenizer.json; vocab.txt; vocab.json and merges.txt; or sentencepiece.bpe.model".into(),
+                hint: "copy the tokeniser that the model was trained with into the folder".into(),
+            });
+        };
+        Ok(Self::HuggingFace(Box::new(found)))
+    }
+
     /// Reads subword-nmt codes and a fairseq dictionary.
     pub fn load_fairseq(codes: impl AsRef<Path>, dictionary: impl AsRef<Path>) -> Result<Self> {
         Ok(Self::Fairseq {
@@ -117,6 +144,20 @@ impl Tokenizer {
             encoding.push(id, piece, text.len()..text.len());
         }
         Ok(encoding)
+    }
+
+    /// A pair of texts with the special tokens of the file's template; only for a `tokenizer.json`, or what is read as one.
+    pub fn encode_pair(&self, first: &str, second: &str) -> Result<PairEncoding> {
+        if let Self::HuggingFace(tokenizer) = self {
+            return tokenizer.encode_pair(first, second);
+        }
+        Err(Error::Format {
+            path: "tokenizer".into(),
+            line: None,
+            found: self.describe(),
+            expected: "a tokeniser with a template for pairs of texts".into(),
+            hint: "pairs need a tokenizer.json".into(),
+        })
     }
 
     /// [`Tokenizer::encode`] with BPE-dropout; only for BPE in a `tokenizer.json`.

@@ -7,10 +7,14 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::HuggingFace;
+use super::template::{PairStyle, Template, added};
 use crate::{Error, Result};
 
 /// The token that ends a text, unless a folder names others.
 const END_OF_TEXT: &str = "<|endoftext|>";
+
+/// Special tokens of RoBERTa.
+const ROBERTA: [&str; 5] = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"];
 
 /// Reads `vocab.json` and `merges.txt`; `special` are tokens that text never yields.
 ///
@@ -21,7 +25,18 @@ pub fn load(
     merges: impl AsRef<Path>,
     special: &[String],
 ) -> Result<HuggingFace> {
-    let (vocabulary, merges) = (vocabulary.as_ref(), merges.as_ref());
+    read(vocabulary.as_ref(), merges.as_ref(), special)
+}
+
+/// Same as [`load`] for RoBERTa (Liu et al. 2019), which has `<s>` before a text and `</s>` after it.
+///
+/// # Errors
+/// If a file cannot be read or has another format, or the special tokens are missing.
+pub fn load_roberta(vocabulary: impl AsRef<Path>, merges: impl AsRef<Path>) -> Result<HuggingFace> {
+    read(vocabulary.as_ref(), merges.as_ref(), &ROBERTA.map(str::to_owned))
+}
+
+fn read(vocabulary: &Path, merges: &Path, special: &[String]) -> Result<HuggingFace> {
     let read = |path: &Path| {
         crate::whole::read(path, crate::whole::MAX_TABLE).map_err(|error| Error::io(path, "open", error))
     };
@@ -31,26 +46,30 @@ pub fn load(
     })?;
     let pairs = pairs(&read(merges)?, merges)?;
     let end = END_OF_TEXT.to_owned();
-    let added = special.iter().chain([&end]).filter_map(|token| {
-        let id = ids.get(token)?;
-        let flags = json!({
-            "id": id, "content": token, "special": true, "single_word": false, "lstrip": false, "rstrip": false,
-            "normalized": false,
-        });
-        Some((token, flags))
-    });
-    // Sorted by id, each once.
-    let mut added: Vec<(&String, Value)> = added.collect();
-    added.sort_by_key(|(_, flags)| flags["id"].as_u64());
-    added.dedup_by_key(|(token, _)| *token);
-    let added: Vec<Value> = added.into_iter().map(|(_, flags)| flags).collect();
+    let id = |token: &str| ids.get(token).and_then(Value::as_u64).map(|id| id as u32);
+    let mut tokens: Vec<(&str, u32)> =
+        special.iter().chain([&end]).filter_map(|token| Some((token.as_str(), id(token)?))).collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    let is_roberta = special.iter().eq(ROBERTA);
+    let post_processor = match (id("<s>"), id("</s>")) {
+        _ if !is_roberta => Value::Null,
+        (Some(start), Some(end)) => {
+            Template { start: ("<s>", start), end: ("</s>", end), pair: PairStyle::TwoEnds }.section()
+        }
+        _ => {
+            let hint = "a folder of RoBERTa has <s> and </s> in vocab.json";
+            return Err(malformed(vocabulary, None, "no <s> or no </s>".into(), "both", hint));
+        }
+    };
     let byte_level =
         json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true });
     let file = json!({
         "version": "1.0",
-        "added_tokens": added,
+        "added_tokens": added(tokens.into_iter()),
         "normalizer": null,
         "pre_tokenizer": byte_level,
+        "post_processor": post_processor,
         "decoder": byte_level,
         "model": {
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "",

@@ -41,6 +41,15 @@ pub struct HuggingFace {
     unknown_id: Option<u32>,
 }
 
+/// An encoded pair of texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairEncoding {
+    /// Ids in the vocabulary.
+    pub ids: Vec<u32>,
+    /// The token type of each: of BERT's template 0 for the first text, 1 for the second.
+    pub types: Vec<u32>,
+}
+
 /// The components of a trained tokeniser.
 pub(crate) struct TokenizerParts<'a> {
     pub(crate) model: ModelWrapper,
@@ -139,6 +148,18 @@ impl HuggingFace {
     pub fn encode_with_special(&self, text: &str) -> Result<Encoding> {
         let encoding = guarded(|| self.inner.encode(text, true))?;
         Ok(self.convert(&encoding, text))
+    }
+
+    /// A pair of texts with the special tokens of the file's template, and its token types.
+    pub fn encode_pair(&self, first: &str, second: &str) -> Result<PairEncoding> {
+        let encoding = guarded(|| self.inner.encode((first, second), true))?;
+        let inserted = encoding.get_special_tokens_mask();
+        let id = |(index, &id): (usize, &u32)| {
+            let is_misread = inserted[index] == 0 && self.special_ids.contains(&id);
+            if is_misread { self.unknown_id.unwrap_or(id) } else { id }
+        };
+        let ids = encoding.get_ids().iter().enumerate().map(id).collect();
+        Ok(PairEncoding { ids, types: encoding.get_type_ids().to_vec() })
     }
 
     /// A tokeniser for text that a program wrote: special tokens spelled in it are special tokens. It is a copy as large as the

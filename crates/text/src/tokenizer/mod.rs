@@ -2,7 +2,7 @@
 //!
 //! Tokenisers are trained here ([`train()`]) and stored in Hugging Face's `tokenizer.json` format ([`HuggingFace`]).
 //! Those of other programs are read directly: SentencePiece files ([`sentencepiece`]), OPUS-MT folders, and subword-nmt
-//! codes with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]), GPT-2's two files ([`byte_level`]). [`Tokenizer`] is any
+//! codes with a fairseq dictionary ([`subword_nmt`], [`fairseq_dictionary`]), GPT-2's two files ([`byte_level`]), BERT's `vocab.txt` ([`wordpiece`]). [`Tokenizer`] is any
 //! of them; [`TextStream`] is the text of tokens as they come.
 
 mod any;
@@ -17,13 +17,15 @@ pub mod sentencepiece;
 mod special;
 mod stream;
 pub mod subword_nmt;
+mod template;
 mod train;
+pub mod wordpiece;
 mod words;
 
 pub use any::Tokenizer;
 pub use copying::UnknownWords;
 pub use dropout::BpeDropout;
-pub use hugging_face::HuggingFace;
+pub use hugging_face::{HuggingFace, PairEncoding};
 pub use normalization::{LetterCase, Normalization, UnicodeForm, WORD_MARK};
 pub use special::SpecialTokens;
 pub use stream::TextStream;
@@ -47,6 +49,19 @@ impl Encoding {
         self.ids.push(id);
         self.pieces.push(piece);
         self.offsets.push(offsets);
+    }
+
+    /// Keeps the tokens in `range` alone.
+    pub fn keep(&mut self, range: std::ops::Range<usize>) {
+        self.remove(range.end..self.len());
+        self.remove(0..range.start);
+    }
+
+    /// Removes the tokens in `range`.
+    pub fn remove(&mut self, range: std::ops::Range<usize>) {
+        self.ids.drain(range.clone());
+        self.pieces.drain(range.clone());
+        self.offsets.drain(range);
     }
 
     /// Number of tokens.

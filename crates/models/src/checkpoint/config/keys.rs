@@ -70,6 +70,20 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// Labels by their numbers, as `{"0": "no", "1": "yes"}`; `None` if the key is missing.
+    pub(super) fn labels(&self, key: &str) -> Result<Option<Vec<String>>> {
+        self.get(key, None, "a label for each number from 0 on", |value| {
+            let map = value.as_object()?;
+            let label = |index: usize| map.get(&index.to_string())?.as_str().map(str::to_owned);
+            (0..map.len()).map(label).collect::<Option<Vec<String>>>().map(Some)
+        })
+    }
+
+    /// True if a key has this text.
+    pub(super) fn is(&self, key: &str, text: &str) -> bool {
+        self.map.get(key).is_some_and(|value| value == text)
+    }
+
     /// A number; `default` if the key is missing.
     pub(super) fn number(&self, key: &str, default: f32) -> Result<f32> {
         self.get(key, default, "a number", |value| value.as_f64().map(|number| number as f32))

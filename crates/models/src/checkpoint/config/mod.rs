@@ -1,12 +1,14 @@
-//! The config of a model folder: `config.json` of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral or Qwen2 or of Polyhead,
-//! or fairseq's `args.json`.
+//! The config of a model folder: `config.json` of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral, Qwen2, BERT and its
+//! successors, or of Polyhead, or fairseq's `args.json`.
 
+mod bert;
 mod decoder_only;
 mod fairseq;
 mod gpt2;
 mod keys;
 mod llama;
 mod marian;
+mod modernbert;
 mod own;
 mod pegasus;
 mod rope;
@@ -21,20 +23,27 @@ use super::names::CheckpointLayout;
 use super::safetensors::Weights;
 use crate::{Error, ModelConfig, Result};
 
-pub(super) use decoder_only::{fitting, text as decoder_only_text};
+pub(super) use bert::text as bert_text;
+pub(super) use decoder_only::text as decoder_only_text;
 pub use marian::marian_compatible;
 pub(super) use marian::{generation_text, text as marian_text};
 pub use pegasus::pegasus_compatible;
 pub(super) use pegasus::text as pegasus_text;
 
 /// Hugging Face's values of `model_type` that are read.
-const HUGGING_FACE: &str = "\"marian\", \"pegasus\", \"gpt2\", \"llama\", \"mistral\", \"qwen2\"";
+const HUGGING_FACE: &str = "\"marian\", \"pegasus\", \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"bert\", \"roberta\", \
+                            \"xlm-roberta\", \"camembert\", \"distilbert\", \"mpnet\", \"modernbert\"";
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ARGS: &str = "args.json";
 
 /// The config of a folder and the layout of its weights.
 pub(super) fn read(folder: &Path) -> Result<(ModelConfig, CheckpointLayout)> {
     read_with(folder, || Weights::open(folder))
+}
+
+/// The layout of Hugging Face's models that can represent a config.
+pub(super) fn fitting(config: &ModelConfig) -> Option<CheckpointLayout> {
+    decoder_only::fitting(config).or_else(|| bert::fitting(config))
 }
 
 /// Same as [`read`] without opening the weights; Marian and Pegasus models are assumed to have the bias that transformers gives them.
@@ -99,6 +108,13 @@ fn parse_config<W: Borrow<Weights>>(
         Some("gpt2") => Ok((gpt2::read(path, map)?.into(), CheckpointLayout::Gpt2)),
         Some(name) if llama::MODEL_TYPES.contains(&name) => {
             Ok((llama::read(path, name, map)?.into(), CheckpointLayout::Llama))
+        }
+        Some(name) if let Some(layout) = bert::layout_of(name) => {
+            let weights = weights()?;
+            // Without weights the config alone decides.
+            let is_empty = weights.borrow().names().next().is_none();
+            let has = |ending: &str| is_empty || weights.borrow().names().any(|name| name.ends_with(ending));
+            Ok((bert::read(path, layout, map, &has)?.into(), layout))
         }
         Some(name) if let Some(family) = ModelConfig::of_type(name) => {
             let (config, layout) = own::read(path, &family, map)?;

@@ -30,7 +30,7 @@ pub(super) struct Links {
     /// One group for each range of rows of each parameter; aliases within a group are in the order of the table.
     pub(super) groups: Vec<Vec<Link>>,
     /// Patterns of tensor names to ignore.
-    ignored: Vec<&'static str>,
+    ignored: Vec<String>,
 }
 
 impl Links {
@@ -54,7 +54,7 @@ impl Links {
             for layer in 0..n_layers {
                 match declared_name(&rule, layer, &declared) {
                     Some(ours) => links.push(link(&rule, layer, &sites, (&ours, declared[ours.as_str()]))?),
-                    None if rule.ours.contains(&IGNORE) => found.ignored.push(rule.theirs),
+                    None if rule.ours.contains(&IGNORE) => found.ignored.push(rule.theirs.clone()),
                     None => {}
                 }
             }
@@ -99,7 +99,7 @@ fn link(
     sites: &Sites,
     (name, (id, shape)): (&str, (ParameterId, &[usize])),
 ) -> Result<Link> {
-    let mut link = whole(&numbered(rule.theirs, layer), (id, shape), shape.to_vec());
+    let mut link = whole(&numbered(&rule.theirs, layer), (id, shape), shape.to_vec());
     if rule.mapping == RowMapping::Transposed {
         link.their_shape.reverse();
         link.is_transposed = true;

@@ -35,12 +35,36 @@ pub enum CheckpointLayout {
     Gpt2,
     /// Hugging Face's Llama, Mistral and Qwen2.
     Llama,
+    /// Hugging Face's BERT.
+    Bert,
+    /// Hugging Face's RoBERTa and XLM-RoBERTa.
+    Roberta,
+    /// Hugging Face's DistilBERT.
+    Distilbert,
+    /// Hugging Face's MPNet.
+    Mpnet,
+    /// Hugging Face's ModernBERT.
+    Modernbert,
 }
 
 impl CheckpointLayout {
     /// CheckpointLayouts that need a table. Pegasus' has all names of Marian's, which wins where both match.
-    const FOREIGN: [Self; 6] =
-        [Self::Pegasus, Self::Marian, Self::Fairseq, Self::Torch, Self::Gpt2, Self::Llama];
+    const FOREIGN: [Self; 11] = [
+        Self::Pegasus,
+        Self::Marian,
+        Self::Fairseq,
+        Self::Torch,
+        Self::Gpt2,
+        Self::Llama,
+        Self::Modernbert,
+        Self::Mpnet,
+        Self::Distilbert,
+        Self::Roberta,
+        Self::Bert,
+    ];
+    /// CheckpointLayouts of BERT-like encoders.
+    pub(crate) const ENCODERS: [Self; 5] =
+        [Self::Bert, Self::Roberta, Self::Distilbert, Self::Mpnet, Self::Modernbert];
 
     /// The most portable layout: one of Hugging Face's that can represent the model, otherwise Polyhead's own.
     pub fn fitting(config: &ModelConfig) -> Self {
@@ -60,6 +84,11 @@ impl CheckpointLayout {
             Self::Torch => "torch",
             Self::Gpt2 => "gpt2",
             Self::Llama => "llama",
+            Self::Bert => "bert",
+            Self::Roberta => "roberta",
+            Self::Distilbert => "distilbert",
+            Self::Mpnet => "mpnet",
+            Self::Modernbert => "modernbert",
         }
     }
 
@@ -68,7 +97,7 @@ impl CheckpointLayout {
         let names: Vec<&str> = names.collect();
         let matched = |layout: Self| {
             let rules = layout.rules();
-            names.iter().filter(|name| rules.iter().any(|rule| table::matches(rule.theirs, name))).count()
+            names.iter().filter(|name| rules.iter().any(|rule| table::matches(&rule.theirs, name))).count()
         };
         let best =
             Self::FOREIGN.map(|layout| (matched(layout), layout)).into_iter().max_by_key(|(count, _)| *count);
@@ -85,8 +114,28 @@ impl CheckpointLayout {
             Self::Torch => &[include_str!("torch.txt")],
             Self::Gpt2 => &[include_str!("gpt2.txt")],
             Self::Llama => &[include_str!("llama.txt")],
+            Self::Bert => &[include_str!("bert.txt")],
+            Self::Roberta => &[include_str!("roberta.txt")],
+            Self::Distilbert => &[include_str!("distilbert.txt")],
+            Self::Mpnet => &[include_str!("mpnet.txt")],
+            Self::Modernbert => &[include_str!("modernbert.txt")],
         };
-        tables.iter().flat_map(|text| table::parse(text)).collect()
+        let mut rules: Vec<_> = tables.iter().flat_map(|text| table::parse(text)).collect();
+        // Without a head the prefix of the encoder's names may be missing, and old files call weights and biases of norms
+        // gamma and beta.
+        let prefix = match self {
+            Self::Bert => "bert.",
+            Self::Roberta => "roberta.",
+            Self::Distilbert => "distilbert.",
+            Self::Mpnet => "mpnet.",
+            Self::Modernbert => "model.",
+            _ => return rules,
+        };
+        let bare: Vec<_> = rules.iter().filter_map(|rule| rule.without_prefix(prefix)).collect();
+        rules.extend(bare);
+        let old: Vec<_> = rules.iter().filter_map(table::NameRule::of_old_norm).collect();
+        rules.extend(old);
+        rules
     }
 }
 

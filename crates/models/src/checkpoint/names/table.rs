@@ -39,9 +39,26 @@ pub(super) enum RowMapping {
 /// One line of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NameRule {
-    pub(super) theirs: &'static str,
+    pub(super) theirs: String,
     pub(super) ours: Vec<&'static str>,
     pub(super) mapping: RowMapping,
+}
+
+impl NameRule {
+    /// The same rule for a name without `prefix`; `None` if theirs has none.
+    pub(super) fn without_prefix(&self, prefix: &str) -> Option<Self> {
+        let theirs = self.theirs.strip_prefix(prefix)?.to_owned();
+        Some(Self { theirs, ..self.clone() })
+    }
+
+    /// The same rule for the names that TensorFlow gave to weight and bias of a norm; `None` if theirs is not one.
+    pub(super) fn of_old_norm(&self) -> Option<Self> {
+        let norm = |new: &str, old: &str| {
+            self.theirs.strip_suffix(new).filter(|name| name.ends_with("LayerNorm")).map(|name| format!("{name}{old}"))
+        };
+        let theirs = norm(".weight", ".gamma").or_else(|| norm(".bias", ".beta"))?;
+        Some(Self { theirs, ..self.clone() })
+    }
 }
 
 /// The name of ours that drops a tensor.
@@ -60,7 +77,7 @@ pub(super) fn parse(text: &'static str) -> Vec<NameRule> {
 
 fn parse_line(line: &'static str) -> Option<NameRule> {
     let mut columns = line.split_whitespace();
-    let (theirs, ours) = (columns.next()?, columns.next()?.split('|').collect());
+    let (theirs, ours) = (columns.next()?.to_owned(), columns.next()?.split('|').collect());
     let mapping = match columns.next() {
         None => RowMapping::Whole,
         Some("row") => RowMapping::Row,

@@ -15,6 +15,7 @@ mod proto;
 mod trie;
 mod unigram;
 mod words;
+pub mod xlm_roberta;
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,0 +1,113 @@
+//! Vectors of texts, and of each token in its context.
+//!
+//! A sentence-transformers folder says how states become a vector. Without one, the vector of an encoder is the mean of its
+//! states, and that of a classifier trained by Polyhead the vector that its classes are computed from.
+
+use std::ops::Range;
+
+use polyhead_models::encoder::EncoderHead;
+
+use super::modules::SentencePooling;
+use super::{LongTexts, TextEncoder, TextInput};
+use crate::Result;
+
+/// The vector of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextVector {
+    /// The vector.
+    pub vector: Vec<f32>,
+    /// Number of tokens that were read, special tokens included.
+    pub n_tokens: usize,
+    /// Number of tokens before the end was cut off; `None` if nothing was.
+    pub cut_from: Option<usize>,
+}
+
+/// The vector of a token in its context.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenVector {
+    /// The token as the vocabulary spells it.
+    pub token: String,
+    /// Its bytes in the text; empty for a special token.
+    pub range: Range<usize>,
+    /// The state of the last layer.
+    pub vector: Vec<f32>,
+}
+
+impl TextEncoder {
+    /// True if vectors are means of states because the folder does not say otherwise.
+    pub fn pools_by_default(&self) -> bool {
+        self.modules.is_none() && self.model.has_special_tokens()
+    }
+
+    /// A vector for each text; an error for one that is empty or too long.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn embed(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TextVector>>> {
+        let prepared: Vec<String>;
+        let mut texts = texts.to_vec();
+        if let Some(modules) = &self.modules {
+            prepared = texts.iter().map(|text| modules.prepared(text)).collect();
+            texts = prepared.iter().map(String::as_str).collect();
+        }
+        let inputs = self.read_all(&texts, long);
+        let found = self.run(inputs, |pass, ids, rows| {
+            if self.modules.is_none() && !self.model.has_special_tokens() {
+                let pooled = self.model.pooled(pass, ids)?.value().to_host()?;
+                let width = pooled.shape()[1];
+                return Ok(pooled.data().chunks_exact(width).map(<[f32]>::to_vec).collect());
+            }
+            let states = self.model.states(pass, ids)?.value().to_host()?;
+            let [length, width] = [states.shape()[1], states.shape()[2]];
+            let vector = |(index, row): (usize, &&TextInput)| {
+                let own = &states.data()[index * length * width..][..row.encoding.len() * width];
+                match &self.modules {
+                    Some(modules) => modules.vector(own, width),
+                    None => SentencePooling::Mean.vector(own, width),
+                }
+            };
+            Ok(rows.iter().enumerate().map(vector).collect())
+        })?;
+        let text = |(vector, input): (Vec<f32>, TextInput)| TextVector {
+            vector,
+            n_tokens: input.encoding.len(),
+            cut_from: input.cut_from,
+        };
+        Ok(found.into_iter().map(|found| found.map(text)).collect())
+    }
+
+    /// The vectors of the tokens of each text; an error for one that is empty or too long.
+    ///
+    /// # Errors
+    /// If the model has no states, or the device fails.
+    pub fn embed_tokens(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<Vec<TokenVector>>>> {
+        let found = self.run(self.read_all(texts, long), |pass, ids, rows| {
+            let states = self.model.states(pass, ids)?.value().to_host()?;
+            let [length, width] = [states.shape()[1], states.shape()[2]];
+            let own = |(index, row): (usize, &&TextInput)| {
+                let own = &states.data()[index * length * width..][..row.encoding.len() * width];
+                own.chunks_exact(width).map(<[f32]>::to_vec).collect::<Vec<_>>()
+            };
+            Ok(rows.iter().enumerate().map(own).collect())
+        })?;
+        let tokens = |(vectors, input): (Vec<Vec<f32>>, TextInput)| {
+            let tokens = input.encoding.pieces.into_iter().zip(input.encoding.offsets).zip(vectors);
+            tokens.map(|((token, range), vector)| TokenVector { token, range, vector }).collect()
+        };
+        Ok(found.into_iter().map(|found| found.map(tokens)).collect())
+    }
+
+    /// True if the model has class scores of texts.
+    pub fn has_classes(&self) -> bool {
+        self.model.head() == EncoderHead::Classes
+    }
+}
+
+/// The cosine of the angle between two vectors: 1 for the same direction, 0 if one of them is zero.
+pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let product = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    let lengths = (product(a, a) * product(b, b)).sqrt();
+    if lengths == 0.0 { 0.0 } else { product(a, b) / lengths }
+}
