@@ -17,6 +17,7 @@ pub mod sentencepiece;
 mod special;
 mod stream;
 pub mod subword_nmt;
+mod token_bytes;
 mod train;
 mod words;
 
