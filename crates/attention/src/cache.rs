@@ -165,6 +165,13 @@ impl KvCache {
         }
     }
 
+    /// Frees the memory of slots that no row uses, on the CPU; they grow again when needed.
+    pub fn release(&mut self) {
+        if self.rows.is_on_cpu() {
+            self.layers.iter_mut().for_each(|layer| layer.release(self.rows.slots()));
+        }
+    }
+
     /// Appends the rows of `other`, which may have other lengths: they follow the own rows. Rows that have a source cannot
     /// be joined.
     ///

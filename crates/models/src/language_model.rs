@@ -108,6 +108,19 @@ impl LanguageModel {
         }
     }
 
+    /// The most bytes that a row of a [`LanguageModelState`] takes in CPU memory while it grows to `length` tokens.
+    pub fn state_bytes(&self, length: usize) -> usize {
+        match self {
+            Self::Window(model) => model.config().window * size_of::<u32>() + ROW_BYTES,
+            Self::Recurrent(model) => {
+                // h and c of each layer, and a copy of both while rows are reordered.
+                let config = model.config();
+                4 * config.n_layers * config.d_model * size_of::<f32>() + ROW_BYTES
+            }
+            Self::Transformer(model) => model.state_bytes(length) + ROW_BYTES,
+        }
+    }
+
     /// Number of preceding tokens that a prediction depends on; `None` if it depends on all.
     pub fn context(&self) -> Option<usize> {
         match self {
@@ -219,6 +232,9 @@ impl LanguageModel {
         output.output(pass, bias).filter(|_| !pass.capture.wants_activations())
     }
 }
+
+/// Bytes of a row beside its tokens and states, such as the heads of its lists.
+const ROW_BYTES: usize = 1024;
 
 /// The state of generation: the tokens, states or K/V cache that the next prediction depends on.
 #[derive(Debug)]

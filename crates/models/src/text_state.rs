@@ -33,6 +33,13 @@ impl LanguageModelDecoding<'_> {
         }
     }
 
+    /// Frees the memory of rows that were dropped by [`crate::decode::NextToken::reorder`], which keeps it for others.
+    pub fn release(&self, state: &mut LanguageModelState) {
+        if let LanguageModelState::Transformer(state) = state {
+            state.release();
+        }
+    }
+
     /// Appends a text, which may be empty, to each row.
     ///
     /// # Errors

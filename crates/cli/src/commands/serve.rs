@@ -1,4 +1,4 @@
-//! `polyhead serve`: a translation server.
+//! `polyhead serve`: a server of translators and language models.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -28,8 +28,11 @@ Examples:
   polyhead serve -m opus-mt-en-tr -m news=runs/news/model \\
       --listen 0.0.0.0:5000 --keys keys.txt --require-key
   polyhead serve --max-memory 512M --per-minute 60 --cors https://shop.example
+  polyhead serve --model gpt2 --model chat=llama-chat --deadline 300
+  curl -H 'content-type: application/json' http://127.0.0.1:5000/v1/completions \\
+      -d '{\"model\": \"gpt2\", \"prompt\": \"Once upon a time\", \"max_tokens\": 40}'
 
-The API is compatible with LibreTranslate. /docs documents all endpoints, / is the explorer, /metrics is for Prometheus. By default only this machine can reach the server; for others, set --listen and put a reverse proxy with TLS in front (deploy/README.md). SIGTERM and Ctrl-C let running requests finish; SIGHUP reloads models and keys.
+Translators have the API of LibreTranslate, language models that of OpenAI (/v1/completions, /v1/chat/completions). /docs documents all endpoints, / is the explorer, /metrics is for Prometheus. By default only this machine can reach the server; for others, set --listen and put a reverse proxy with TLS in front (deploy/README.md). SIGTERM and Ctrl-C let running requests finish; SIGHUP reloads models and keys.
 
 --quiet sets the log level to warn, --verbose to debug; --log-level takes precedence.";
 
@@ -54,13 +57,13 @@ pub(crate) struct Serve {
     /// Milliseconds that a sentence waits for others to join its batch while a thread is free
     #[arg(long, value_name = "MS", default_value_t = 0.2, value_parser = milliseconds, help_heading = "Compute")]
     window: f64,
-    /// Size of the translation cache, such as 64M; 0 for none
+    /// Size of the translation cache, and of that of prompts, such as 64M; 0 for none
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes, help_heading = "Compute")]
     cache: u64,
     /// Memory limit, such as 512M or 2G: models are unloaded, then requests refused, before it is exceeded
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Limits")]
     max_memory: Option<u64>,
-    /// Maximum number of queued sentences; beyond it, requests are answered with 503
+    /// Maximum number of queued sentences or texts; beyond it, requests are answered with 503
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = positive, help_heading = "Limits")]
     queue: usize,
     /// Timeout of a request, in seconds
@@ -78,6 +81,9 @@ pub(crate) struct Serve {
     /// Maximum number of characters in the texts of a file
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = positive, help_heading = "Limits")]
     max_file_characters: usize,
+    /// Maximum number of tokens that a language model generates for a text
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = positive, help_heading = "Limits")]
+    max_new_tokens: usize,
     /// Maximum number of open connections [default: the limit of open files, less 64]
     #[arg(long, value_name = "N", value_parser = positive, help_heading = "Limits")]
     max_connections: Option<usize>,
@@ -140,6 +146,10 @@ impl Serve {
                 model.directions.iter().map(|[from, to]| format!("{from}-{to}")).collect();
             note(&format!("model {}: {}", model.name, directions.join(" ")));
         }
+        for model in server.scheduler().language_models() {
+            let context = model.context.map_or_else(String::new, |tokens| format!(", context of {tokens} tokens"));
+            note(&format!("model {}: language model{context}", model.name));
+        }
         print_text(&format!("http://{}/\n", server.address()))?;
         note("press Ctrl-C to stop");
         let Drained { cut, .. } = server.run();
@@ -159,6 +169,7 @@ impl Serve {
             file_characters: self.max_file_characters,
             texts: self.max_texts,
             file: self.max_file as usize,
+            new_tokens: self.max_new_tokens,
             deadline: seconds(self.deadline),
             ..RequestLimits::default()
         };

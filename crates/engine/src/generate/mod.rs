@@ -2,10 +2,11 @@
 //!
 //! [`Generator`] is a loaded folder: model, tokeniser ([`tokenizer`](self)), settings and chat template. A [`Generation`] is a
 //! running batch of texts: `sequence.rs` is one of them, with its sampler, its stop strings and its text; `prefill.rs` reads
-//! prompts, and `prompt_cache.rs` keeps what they share. `search.rs` is beam search.
+//! prompts, `partial_prompt.rs` a long one in parts, and `prompt_cache.rs` keeps what they share. `search.rs` is beam search.
 
 mod generation;
 mod options;
+mod partial_prompt;
 mod prefill;
 mod prompt_cache;
 mod reading;
@@ -32,10 +33,15 @@ use crate::chat::ChatTemplate;
 use crate::load::{LoadOptions, check_folder, load};
 use crate::{Error, Result};
 
-pub use generation::{GeneratedToken, Generation, SequenceId};
+pub use generation::{GeneratedToken, Generation, PausedSequence, SequenceId};
 pub use options::{GenerateOptions, MAX_NEW_TOKENS, Overflow, Reuse};
 pub use reading::{TextReader, TextUnits};
-pub use sequence::{FinishReason, Generated};
+pub use sequence::{Alternative, FinishReason, Generated};
+
+/// Bytes of a token in the lists and texts of a sequence.
+const TOKEN_BYTES: usize = 64;
+/// Bytes of a vocabulary entry while a token is drawn.
+const SCORE_BYTES: usize = 32;
 
 /// A language model that generates text. It may be used by several threads at once.
 #[derive(Debug)]
@@ -254,6 +260,18 @@ impl Generator {
         }
         let mut found = found.into_iter().flatten();
         Ok(prompts.iter().map(|_| found.by_ref().take(options.n_samples).collect()).collect())
+    }
+
+    /// The most bytes of memory that a sequence takes while it grows to `length` tokens, prompt included, the results of its
+    /// steps excluded.
+    pub fn sequence_bytes(&self, length: usize) -> usize {
+        // Prompt and text are in the sequence, its sampler and its stream; scores of the vocabulary are copied while it draws.
+        self.model.state_bytes(length) + length * TOKEN_BYTES + self.model.vocab_size() * SCORE_BYTES
+    }
+
+    /// The number of tokens that may follow a prompt of `length` tokens, end token included.
+    pub fn max_new_tokens(&self, length: usize, options: &GenerateOptions) -> usize {
+        self.max_new(length, options)
     }
 
     /// A running batch without sequences.

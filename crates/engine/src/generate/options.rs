@@ -30,6 +30,8 @@ pub struct GenerateOptions {
     pub repetition_penalty: f32,
     /// No sequence of this many tokens occurs twice, prompt included; default: 0, no such rule.
     pub no_repeat_ngram: usize,
+    /// Number of most probable tokens to report with each generated one, by the model alone; default: 0.
+    pub alternatives: usize,
     /// Number of samples of each prompt, or of hypotheses that beam search returns; default: 1.
     pub n_samples: usize,
     /// Beam size; default: 1. A larger one searches instead of sampling.
@@ -75,6 +77,7 @@ impl Default for GenerateOptions {
             min_p: 0.0,
             repetition_penalty: 1.0,
             no_repeat_ngram: 0,
+            alternatives: 0,
             n_samples: 1,
             beam_size: 1,
             seed: 0,

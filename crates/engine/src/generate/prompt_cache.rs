@@ -11,15 +11,17 @@ use crate::Result;
 pub(super) const STEP: usize = 16;
 /// Texts whose state is kept.
 const MAX_ENTRIES: usize = 16;
-/// Tokens whose state is kept.
+/// Tokens whose state is kept, unless a caller says how many.
 const MAX_TOKENS: usize = 16_384;
 /// Prompts that are remembered without a state, to find what the next ones share with them.
 const MAX_RECENT: usize = 32;
 
 /// States after prompts, the most recently used last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PromptCache {
     entries: Vec<Entry>,
+    /// Tokens whose state is kept.
+    max_tokens: usize,
     recent: Vec<Vec<u32>>,
     /// Tokens that were not computed again.
     reused: u64,
@@ -32,7 +34,18 @@ struct Entry {
     state: LanguageModelState,
 }
 
+impl Default for PromptCache {
+    fn default() -> Self {
+        Self::new(MAX_TOKENS)
+    }
+}
+
 impl PromptCache {
+    /// A cache of the states of `max_tokens` tokens.
+    pub(super) fn new(max_tokens: usize) -> Self {
+        Self { entries: Vec::new(), max_tokens, recent: Vec::new(), reused: 0 }
+    }
+
     /// Tokens that were not computed again.
     pub(super) fn reused(&self) -> u64 {
         self.reused
@@ -72,13 +85,13 @@ impl PromptCache {
         (state, row): (&LanguageModelState, usize),
     ) -> Result<()> {
         let is_kept = self.entries.iter().any(|entry| entry.ids == ids);
-        if is_kept || ids.len() < STEP || ids.len() > MAX_TOKENS {
+        if is_kept || ids.len() < STEP || ids.len() > self.max_tokens {
             return Ok(());
         }
         let Some(state) = decoding.prefix(state, row, [ids.len(); 2])? else { return Ok(()) };
         self.entries.push(Entry { ids: ids.to_vec(), state });
         let mut tokens: usize = self.entries.iter().map(|entry| entry.ids.len()).sum();
-        while self.entries.len() > MAX_ENTRIES || tokens > MAX_TOKENS {
+        while self.entries.len() > MAX_ENTRIES || tokens > self.max_tokens {
             tokens -= self.entries.remove(0).ids.len();
         }
         Ok(())

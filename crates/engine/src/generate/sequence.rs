@@ -1,6 +1,8 @@
 //! One text that is being generated: its sampler, its text so far, and when it ends.
 
 use polyhead_models::decode::sampler::{Drawn, Sampler};
+use polyhead_tensor::Tensor;
+use polyhead_tensor::ops::best_tokens::best_tokens;
 use polyhead_text::tokenizer::{TextStream, Tokenizer};
 
 use super::options::{GenerateOptions, Reuse};
@@ -52,6 +54,8 @@ pub(super) struct Sequence {
     pub(super) reuse: Reuse,
     sampler: Sampler,
     max_new: usize,
+    /// Number of most probable tokens to report.
+    alternatives: usize,
     /// Lines left, if lines are counted.
     lines: Option<usize>,
     stream: TextStream,
@@ -59,10 +63,21 @@ pub(super) struct Sequence {
     text: String,
 }
 
+/// A token and the natural logarithm of its probability, by the model alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Alternative {
+    /// The token.
+    pub id: u32,
+    /// Its log-probability.
+    pub log_probability: f32,
+}
+
 /// A token of a sequence and what it adds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Advance {
     pub(super) drawn: Option<Drawn>,
+    /// The most probable tokens, best first.
+    pub(super) alternatives: Vec<Alternative>,
     /// The text that is certain now.
     pub(super) text: String,
     pub(super) finished: Option<FinishReason>,
@@ -78,6 +93,7 @@ impl Sequence {
         Ok(Self {
             stream: TextStream::after(&prompt, tokenizer)?,
             stop: StopMatcher::new(&options.stop),
+            alternatives: options.alternatives,
             lines: options.lines,
             reuse: options.reuse,
             text: String::new(),
@@ -92,6 +108,11 @@ impl Sequence {
         self.sampler.ids().last().or(self.prompt.last()).copied()
     }
 
+    /// Number of its tokens so far, prompt included.
+    pub(super) fn length(&self) -> usize {
+        self.prompt.len() + self.sampler.ids().len()
+    }
+
     /// All tokens but the newest, which the model has read before that is its input.
     pub(super) fn read(&self) -> Vec<u32> {
         let mut all = [&self.prompt, self.sampler.ids()].concat();
@@ -99,19 +120,28 @@ impl Sequence {
         all
     }
 
-    /// True if the most probable token by the model alone is taken.
+    /// True if the most probable token by the model alone is taken, and no other is asked for.
     pub(super) fn is_plain_greedy(&self) -> bool {
-        self.sampler.is_plain_greedy()
+        self.alternatives == 0 && self.sampler.is_plain_greedy()
     }
 
     /// Draws the next token by its logits.
     pub(super) fn draw(&mut self, logits: &[f32], tokenizer: &Tokenizer) -> Result<Advance> {
-        match self.sampler.draw(logits)? {
-            Some(drawn) => self.advance(drawn, tokenizer),
+        let drawn = self.sampler.draw(logits)?;
+        let mut advance = match drawn {
+            Some(drawn) => self.advance(drawn, tokenizer)?,
             None => {
-                Ok(Advance { drawn: None, text: self.rest(tokenizer)?, finished: Some(FinishReason::Stop) })
+                let text = self.rest(tokenizer)?;
+                Advance { drawn, alternatives: Vec::new(), text, finished: Some(FinishReason::Stop) }
             }
+        };
+        if self.alternatives > 0 && drawn.is_some() {
+            let row = Tensor::new(&[1, logits.len()], logits.to_vec());
+            let best = best_tokens(&row, self.alternatives)?.into_iter().flatten();
+            let alternative = best.map(|best| Alternative { id: best.id, log_probability: best.score });
+            advance.alternatives = alternative.collect();
         }
+        Ok(advance)
     }
 
     /// Takes the most probable token.
@@ -138,7 +168,7 @@ impl Sequence {
             text += &self.rest(tokenizer)?;
             finished = Some(FinishReason::Length);
         }
-        Ok(Advance { drawn: Some(drawn), text, finished })
+        Ok(Advance { drawn: Some(drawn), alternatives: Vec::new(), text, finished })
     }
 
     /// Ends a line at an end token; the reason if that ends the text.

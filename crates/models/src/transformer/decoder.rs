@@ -74,6 +74,11 @@ impl DecoderState {
         self.repeated = Repeated::New;
     }
 
+    /// Frees the memory of rows that have left, on the CPU.
+    pub(crate) fn release(&mut self) {
+        self.stack.cache.release();
+    }
+
     /// True if texts can be appended to rows that have tokens, and rows be copied: on the CPU.
     pub(crate) fn is_extendable(&self) -> bool {
         self.stack.cache.rows().is_on_cpu()

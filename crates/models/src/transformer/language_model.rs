@@ -18,6 +18,7 @@ use polyhead_attention::layers::feed_forward::Gate;
 use polyhead_attention::layers::{Bias, Embedding, NormKind};
 use polyhead_attention::multi_head::ProjectionBiases;
 use polyhead_attention::{AttentionKind, Builder, Pass, Sites};
+use polyhead_tensor::ops::attention::KeysValues;
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{ParameterId, Parameters, Tensor, Var};
 use serde::{Deserialize, Serialize};
@@ -275,6 +276,13 @@ impl TransformerLanguageModel {
     /// Longest text in tokens; `None` if positions have no table.
     pub(crate) fn max_len(&self) -> Option<usize> {
         self.decoder.max_len()
+    }
+
+    /// The most bytes of the K/V cache of a row that grows to `length` tokens, in CPU memory.
+    pub(crate) fn state_bytes(&self, length: usize) -> usize {
+        let stack = self.config.decoder;
+        let width = stack.heads(self.config.d_model).cache().width();
+        stack.n_layers * width * KeysValues::most_positions(length) * size_of::<f32>()
     }
 
     /// The states of the last layer at every position, row by row: (rows · length) × d_model.

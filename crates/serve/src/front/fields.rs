@@ -170,6 +170,15 @@ impl Fields {
         }
     }
 
+    /// The JSON value of a field, texts of forms as strings; none if it is missing.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        match self.by_name.get(name)?.as_slice() {
+            [Field::Json(value)] => Some(value.clone()),
+            [Field::Text(text)] => Some(Value::String(text.clone())),
+            _ => None,
+        }
+    }
+
     /// A file; none if it is missing.
     ///
     /// # Errors

@@ -25,6 +25,14 @@ pub fn resident_bytes() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
+/// Memory that the machine has free for programs, in bytes.
+pub fn available_bytes() -> Option<u64> {
+    let information = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = information.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
 /// Open files and sockets of the process.
 pub fn open_files() -> Option<usize> {
     // Listing the folder opens one file itself.

@@ -4,7 +4,6 @@ use polyhead_translate::{Candidate, Note, Route};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::model_registry::ModelEntry;
 use super::scheduler::FinishedSentence;
 
 /// One value, or an array, as the request had one text or an array.
@@ -106,13 +105,6 @@ pub struct NamedLanguage {
 pub struct FileAnswer {
     /// URL of the translated file.
     pub translated_file_url: String,
-}
-
-/// The answer to `/v1/models`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ModelsAnswer {
-    /// All models.
-    pub models: Vec<ModelEntry>,
 }
 
 /// The answer to `/v1/translate`.

@@ -1,4 +1,4 @@
-//! Prometheus metrics of the scheduler and of connections.
+//! Prometheus metrics of the scheduler, of text generation and of connections.
 
 use std::sync::Arc;
 
@@ -37,6 +37,9 @@ pub(super) fn add(metrics: &Metrics, scheduler: &Arc<Scheduler>, connections: &A
         let scheduler = scheduler.clone();
         metrics
             .callback(MetricInfo { name, help, labels: &[] }, kind, move || Some(read(&scheduler.gauges())));
+    }
+    if !scheduler.language_models().is_empty() {
+        scheduler.generation().add_to(metrics);
     }
     let open = connections.clone();
     let about = MetricInfo { name: "polyhead_connections", help: "Open connections.", labels: &[] };

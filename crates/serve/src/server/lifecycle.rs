@@ -165,7 +165,8 @@ fn state(
 /// The routes of the server, and the explorer for all other paths.
 fn all_routes(state: &Arc<ServerState>, has_explorer: bool) -> Router {
     let own = routes(state.clone());
-    if !has_explorer || state.keys == KeyPolicy::Required {
+    // The explorer shows translators.
+    if !has_explorer || state.keys == KeyPolicy::Required || !state.scheduler.translates() {
         return own.fallback(unknown);
     }
     let scheduler = state.scheduler.clone();

@@ -19,6 +19,10 @@ pub struct RequestLimits {
     pub n_best: usize,
     /// Hypotheses of beam search; default: 16.
     pub beam_size: usize,
+    /// New tokens of a generated text; default: 4096.
+    pub new_tokens: usize,
+    /// Generated texts for each prompt; default: 16.
+    pub samples: usize,
     /// Sentences of a request with `attention`; default: 4.
     pub attention_sentences: usize,
     /// Tokens of such a sentence; default: 128.
@@ -39,6 +43,8 @@ impl Default for RequestLimits {
             texts: 256,
             n_best: 9,
             beam_size: 16,
+            new_tokens: 4096,
+            samples: 16,
             attention_sentences: 4,
             attention_tokens: 128,
             deadline: Duration::from_secs(30),

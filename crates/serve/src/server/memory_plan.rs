@@ -1,7 +1,7 @@
-//! What the memory of a process is for: the program and its models, the translation cache, working memory, and the rest for
+//! What the memory of a process is for: the program and its models, the caches, working memory, and the rest for
 //! all that waits for a client ([`MemoryBudget`](crate::front::budget::MemoryBudget)).
 
-use crate::front::process::resident_bytes;
+use crate::front::process::{available_bytes, resident_bytes};
 
 /// Working memory of decoding, parsing and the allocator.
 const WORK: u64 = 64 << 20;
@@ -19,9 +19,11 @@ pub(crate) struct MemoryPlan {
     pub(crate) limit: Option<u64>,
     /// The program without its models.
     program: u64,
-    /// Size of the translation cache.
+    /// Size of the caches of translations and of prompts.
     pub(crate) cache: usize,
     work: u64,
+    /// Bytes for what waits where there is no limit.
+    unlimited: u64,
 }
 
 impl MemoryPlan {
@@ -30,15 +32,22 @@ impl MemoryPlan {
         Self::at(limit, cache, models, resident_bytes().unwrap_or(models))
     }
 
+    /// The same for a server of language models, which need memory for the states of their texts: without a limit, half of
+    /// what the machine has free.
+    pub(crate) fn with_free_memory(self) -> Self {
+        let free = available_bytes().unwrap_or(0) / 2;
+        Self { unlimited: self.unlimited.max(free), ..self }
+    }
+
     fn at(limit: Option<u64>, cache: usize, models: u64, now: u64) -> Self {
         let quarter = limit.map_or(u64::MAX, |limit| limit.saturating_sub(now) / 4);
         let cache = cache.min(usize::try_from(quarter).unwrap_or(usize::MAX));
-        Self { limit, program: now.saturating_sub(models), cache, work: WORK.min(quarter) }
+        Self { limit, program: now.saturating_sub(models), cache, work: WORK.min(quarter), unlimited: UNLIMITED }
     }
 
     /// Bytes for what waits, while models of `models` bytes are loaded.
     pub(crate) fn waiting(&self, models: u64) -> usize {
-        let Some(limit) = self.limit else { return UNLIMITED as usize };
+        let Some(limit) = self.limit else { return self.unlimited as usize };
         let taken = self.program + models + self.cache as u64 + self.work;
         limit.saturating_sub(taken).max(LEAST) as usize
     }

@@ -1,4 +1,4 @@
-//! `polyhead serve`: a translation server.
+//! `polyhead serve`: a server of translators and language models.
 //!
 //! 1. [`scheduler`] translates texts: it queues their sentences (`queue.rs`), which worker threads take in batches
 //!    (`worker_pool.rs`), and caches translations (`cache.rs`).
@@ -7,7 +7,8 @@
 //!    health, metrics and the API description. `documents.rs` extracts the texts of a document, [`request`] sends them to the
 //!    scheduler, and [`answers`] defines the JSON of the answers; `language_set.rs` checks and detects languages, `lexical.rs` reads lexical constraints, [`files`]
 //!    stores translated files.
-//! 4. `admission.rs` checks API keys and rates, `memory_plan.rs` divides the memory, and `lifecycle.rs` runs it all: [`Server`].
+//! 4. `openai/` has the calls for language models, `generation/` their running batches.
+//! 5. `admission.rs` checks API keys and rates, `memory_plan.rs` divides the memory, and `lifecycle.rs` runs it all: [`Server`].
 
 mod about;
 mod admission;
@@ -17,6 +18,7 @@ mod cache;
 mod documents;
 pub mod files;
 mod gauges;
+mod generation;
 mod language_set;
 mod lexical;
 mod libre;
@@ -24,6 +26,7 @@ mod lifecycle;
 pub mod limits;
 mod memory_plan;
 pub mod model_registry;
+mod openai;
 mod queue;
 pub mod request;
 pub mod routes;
@@ -36,8 +39,9 @@ mod worker_pool;
 pub use admission::AdmissionOptions;
 pub use files::{FilesOptions, TranslatedFiles};
 pub use lifecycle::{ServeOptions, Server};
+pub use generation::LoadedGenerator;
 pub use limits::RequestLimits;
-pub use model_registry::{LanguageAnswer, LoadedModel, ModelEntry, ModelFolder};
+pub use model_registry::{LanguageAnswer, LanguageModelEntry, LoadedModel, ModelEntry, ModelFolder};
 pub use request::TranslationRequest;
 pub use routes::{Entry, Gate, KeyPolicy, ServerState, routes};
 pub use scheduler::{

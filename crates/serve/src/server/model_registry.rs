@@ -1,14 +1,21 @@
-//! The model registry: models are loaded on demand, and unloaded when another needs the memory.
+//! The model registry: translators and language models are loaded on demand, and unloaded when another needs the memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::http::StatusCode;
+use polyhead_models::checkpoint::read_config;
+use polyhead_models::{ModelConfig, View};
+use polyhead_tensor::{Dtype, Parameters};
 use polyhead_text::language::Identifier;
 use polyhead_translate::languages::{Languages, name, short};
 use polyhead_translate::{Engine, LoadOptions};
 use serde::Serialize;
 
+use super::generation::{GenerationPool, LoadedGenerator};
+use crate::front::ErrorResponse;
+use crate::front::fields::quoted;
 use crate::front::process::resident_bytes;
 use crate::{Error, Result};
 
@@ -35,7 +42,11 @@ pub struct LoadedModel {
 /// All models, in the order of the options.
 #[derive(Debug)]
 pub(crate) struct ModelRegistry {
-    slots: Vec<ModelSlot>,
+    /// The translators.
+    slots: Vec<ModelSlot<LoadedModel>>,
+    /// The language models.
+    generators: Vec<ModelSlot<LoadedGenerator>>,
+    pool: Arc<GenerationPool>,
     options: LoadOptions,
     /// Memory limit of the process in bytes.
     max_memory: Option<u64>,
@@ -44,16 +55,63 @@ pub(crate) struct ModelRegistry {
     serial: AtomicU64,
 }
 
-#[derive(Debug)]
-struct ModelSlot {
-    model: ModelFolder,
-    state: Mutex<SlotState>,
+/// A kind of models.
+trait Served: Sized {
+    /// What is known of a model that is not loaded.
+    type About: Clone + std::fmt::Debug;
+
+    fn about(folder: &Path) -> Result<Self::About>;
+    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self>;
+    /// Frees its memory.
+    fn unload(self);
+}
+
+impl Served for LoadedModel {
+    type About = Arc<Languages>;
+
+    fn about(folder: &Path) -> Result<Self::About> {
+        Ok(Arc::new(Languages::of(folder)?))
+    }
+
+    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
+        let engine = Engine::load(&model.folder, &registry.options)?;
+        Ok(Self { engine, name: model.name.clone(), serial: registry.count() })
+    }
+
+    fn unload(self) {}
+}
+
+impl Served for LoadedGenerator {
+    /// The length of its context in tokens, if it has a limit.
+    type About = Option<usize>;
+
+    fn about(folder: &Path) -> Result<Self::About> {
+        let (config, _) = read_config(folder).map_err(polyhead_translate::Error::from)?;
+        let model = polyhead_models::LanguageModel::new(config, &mut Parameters::default());
+        Ok(model.map_err(polyhead_translate::Error::from)?.max_len())
+    }
+
+    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
+        let LoadOptions { device, dtype, .. } = registry.options.clone();
+        let options = polyhead_engine::LoadOptions { device, dtype };
+        Self::load((&model.name, &model.folder), &options, &registry.pool)
+    }
+
+    fn unload(self) {
+        self.close();
+    }
 }
 
 #[derive(Debug)]
-struct SlotState {
-    languages: Arc<Languages>,
-    loaded: Option<Arc<LoadedModel>>,
+struct ModelSlot<T: Served> {
+    model: ModelFolder,
+    state: Mutex<SlotState<T>>,
+}
+
+#[derive(Debug)]
+struct SlotState<T: Served> {
+    about: T::About,
+    loaded: Option<Arc<T>>,
     /// Estimated bytes while it is loaded.
     bytes: u64,
     /// Time of the last use, by the registry's counter.
@@ -82,8 +140,19 @@ pub struct ModelEntry {
     pub directions: Vec<[String; 2]>,
 }
 
+/// A language model in the answer to `/v1/models`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LanguageModelEntry {
+    /// Its name.
+    pub name: String,
+    /// True if it is in memory.
+    pub is_loaded: bool,
+    /// Length of its context in tokens, if it has a limit.
+    pub context: Option<usize>,
+}
+
 impl ModelRegistry {
-    /// Reads the languages of all models and loads the first model.
+    /// Reads what all models are for and loads the first model.
     ///
     /// # Errors
     /// If a folder holds no model, two models share a name, or one exceeds the memory limit.
@@ -91,32 +160,45 @@ impl ModelRegistry {
         models: &[ModelFolder],
         options: LoadOptions,
         max_memory: Option<u64>,
+        pool: Arc<GenerationPool>,
     ) -> Result<Self> {
-        let mut slots: Vec<ModelSlot> = Vec::new();
-        for model in models {
-            if slots.iter().any(|slot| slot.model.name == model.name) {
+        let (mut slots, mut generators) = (Vec::new(), Vec::new());
+        for (index, model) in models.iter().enumerate() {
+            if models[..index].iter().any(|other| other.name == model.name) {
                 let message = format!("two models called {:?}, expected different names", model.name);
                 return Err(Error::request(message, "name one NAME=DIR"));
             }
-            let languages = Arc::new(Languages::of(&model.folder)?);
-            let state = SlotState { languages, loaded: None, bytes: forecast(&model.folder), used: 0 };
-            slots.push(ModelSlot { model: model.clone(), state: Mutex::new(state) });
+            if let Some(config) = language_model(&model.folder) {
+                let bytes = generator_forecast(&model.folder, config, options.dtype);
+                generators.push(ModelSlot::new(model, bytes)?);
+            } else {
+                slots.push(ModelSlot::new(model, forecast(&model.folder))?);
+            }
         }
-        let registry =
-            Self { slots, options, max_memory, loading: Mutex::new(()), serial: AtomicU64::new(0) };
-        for slot in &registry.slots {
-            registry.check_memory(&slot.model.folder)?;
+        let (loading, serial) = (Mutex::new(()), AtomicU64::new(0));
+        let registry = Self { slots, generators, pool, options, max_memory, loading, serial };
+        for (folder, bytes) in registry.slots.iter().map(ModelSlot::forecast).chain(registry.generators.iter().map(ModelSlot::forecast)) {
+            registry.check_memory(folder, bytes)?;
         }
-        if !registry.slots.is_empty() {
-            registry.loaded(0)?;
+        match models.first() {
+            None => {}
+            Some(first) if registry.generators.first().is_some_and(|own| own.model == *first) => {
+                registry.generator(None)?;
+            }
+            Some(_) => drop(registry.loaded(0)?),
         }
         Ok(registry)
     }
 
+    /// True if there are translators.
+    pub(crate) fn translates(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     /// Fails if this model alone would exceed the memory limit.
-    fn check_memory(&self, folder: &Path) -> Result<()> {
+    fn check_memory(&self, folder: &Path, bytes: u64) -> Result<()> {
         let (Some(limit), Some(now)) = (self.max_memory, resident_bytes()) else { return Ok(()) };
-        let need = now + forecast(folder) + WORK;
+        let need = now + bytes + WORK;
         if need <= limit {
             return Ok(());
         }
@@ -140,6 +222,10 @@ impl ModelRegistry {
         to: Option<&str>,
         sample: &str,
     ) -> Result<usize> {
+        if self.slots.is_empty() {
+            let hint = "its language models answer /v1/completions and /v1/chat/completions";
+            return Err(Error::request("this server has no translation model", hint));
+        }
         if let Some(name) = model {
             let found = self.slots.iter().position(|slot| slot.model.name == name);
             return found.ok_or_else(|| {
@@ -168,7 +254,33 @@ impl ModelRegistry {
     /// # Errors
     /// If it cannot be loaded.
     pub(crate) fn loaded(&self, index: usize) -> Result<Arc<LoadedModel>> {
-        let slot = &self.slots[index];
+        self.loaded_in(&self.slots[index])
+    }
+
+    /// A language model by its name, default: the first; loaded if necessary.
+    ///
+    /// # Errors
+    /// 404 if there is none of this name, or if it cannot be loaded.
+    pub(crate) fn generator(&self, name: Option<&str>) -> Result<Arc<LoadedGenerator>> {
+        let named = |slot: &&ModelSlot<LoadedGenerator>| name.is_none_or(|name| slot.model.name == name);
+        if let Some(slot) = self.generators.iter().find(named) {
+            return self.loaded_in(slot);
+        }
+        let known: Vec<&str> = self.generators.iter().map(|slot| slot.model.name.as_str()).collect();
+        let name = name.unwrap_or_default();
+        let is_translator = self.slots.iter().any(|slot| slot.model.name == name);
+        let found = if known.is_empty() {
+            "this server has no language model".into()
+        } else if is_translator {
+            format!("model {name:?} translates, expected a language model: {}", known.join(", "))
+        } else {
+            format!("no model {}, expected one of {}", quoted(name), known.join(", "))
+        };
+        let hint = if is_translator { "translations are at /v1/translate" } else { "/v1/models lists all models" };
+        Err(Error::Refused(ErrorResponse::new(StatusCode::NOT_FOUND, found, hint)))
+    }
+
+    fn loaded_in<T: Served>(&self, slot: &ModelSlot<T>) -> Result<Arc<T>> {
         if let Some(found) = slot.take(self.count()) {
             return Ok(found);
         }
@@ -176,23 +288,18 @@ impl ModelRegistry {
         if let Some(found) = slot.take(self.count()) {
             return Ok(found);
         }
-        self.make_room(&slot.model.folder)?;
-        let loaded = Arc::new(self.load(&slot.model)?);
+        self.make_room(slot.lock().bytes)?;
+        let loaded = Arc::new(T::load(&slot.model, self)?);
         let mut state = slot.lock();
         state.loaded = Some(loaded.clone());
         state.used = self.count();
         Ok(loaded)
     }
 
-    fn load(&self, model: &ModelFolder) -> Result<LoadedModel> {
-        let engine = Engine::load(&model.folder, &self.options)?;
-        Ok(LoadedModel { engine, name: model.name.clone(), serial: self.count() })
-    }
-
     /// Unloads the least recently used models until another fits.
-    fn make_room(&self, folder: &Path) -> Result<()> {
+    fn make_room(&self, bytes: u64) -> Result<()> {
         let Some(limit) = self.max_memory else { return Ok(()) };
-        while resident_bytes().is_some_and(|now| now + forecast(folder) + WORK > limit) {
+        while resident_bytes().is_some_and(|now| now + bytes + WORK > limit) {
             if !self.unload_one() {
                 let found = format!(
                     "not enough memory for another model beside those in use (limit {} MiB)",
@@ -206,14 +313,20 @@ impl ModelRegistry {
 
     /// Unloads the least recently used model that no request holds; false if there is none.
     pub(crate) fn unload_one(&self) -> bool {
-        let idle = self.slots.iter().filter_map(|slot| {
-            let state = slot.lock();
-            // A model that a request holds would stay in memory anyway.
-            let is_idle = state.loaded.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) == 1);
-            is_idle.then_some((state.used, slot))
-        });
-        let Some((_, oldest)) = idle.min_by_key(|(used, _)| *used) else { return false };
-        oldest.lock().loaded = None;
+        let translator = self.slots.iter().filter_map(ModelSlot::idle).min();
+        let generator = self.generators.iter().filter_map(ModelSlot::idle).min();
+        let is_translator = match (translator, generator) {
+            (None, None) => return false,
+            (Some(translator), Some(generator)) => translator < generator,
+            (translator, None) => translator.is_some(),
+            (None, Some(_)) => false,
+        };
+        let used = if is_translator { translator } else { generator };
+        if is_translator {
+            self.slots.iter().filter(|slot| slot.idle() == used).for_each(ModelSlot::unload);
+        } else {
+            self.generators.iter().filter(|slot| slot.idle() == used).for_each(ModelSlot::unload);
+        }
         polyhead_tensor::pool::clear();
         true
     }
@@ -225,25 +338,26 @@ impl ModelRegistry {
     /// If one cannot be read; then none is replaced.
     pub(crate) fn reload(&self) -> Result<usize> {
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = Vec::new();
-        for slot in &self.slots {
-            let languages = Arc::new(Languages::of(&slot.model.folder)?);
+        let translators = self.read_again(&self.slots)?;
+        let generators = self.read_again(&self.generators)?;
+        Ok(replace(&self.slots, translators) + replace(&self.generators, generators))
+    }
+
+    /// Reads folders again, and loads the models that are loaded.
+    fn read_again<T: Served>(&self, slots: &[ModelSlot<T>]) -> Result<Vec<(T::About, Option<Arc<T>>)>> {
+        let read = |slot: &ModelSlot<T>| {
+            let about = T::about(&slot.model.folder)?;
             // Old and new model are in memory at the same time for a while.
             let is_loaded = slot.lock().loaded.is_some();
             let loaded = if is_loaded {
-                self.make_room(&slot.model.folder)?;
-                Some(Arc::new(self.load(&slot.model)?))
+                self.make_room(slot.lock().bytes)?;
+                Some(Arc::new(T::load(&slot.model, self)?))
             } else {
                 None
             };
-            next.push((languages, loaded));
-        }
-        let count = next.iter().filter(|(_, loaded)| loaded.is_some()).count();
-        for (slot, (languages, loaded)) in self.slots.iter().zip(next) {
-            let mut state = slot.lock();
-            (state.languages, state.loaded) = (languages, loaded);
-        }
-        Ok(count)
+            Ok((about, loaded))
+        };
+        slots.iter().map(read).collect()
     }
 
     /// All source languages, with their target languages.
@@ -264,7 +378,7 @@ impl ModelRegistry {
 
     /// All models.
     pub(crate) fn models(&self) -> Vec<ModelEntry> {
-        let entry = |slot: &ModelSlot| {
+        let entry = |slot: &ModelSlot<LoadedModel>| {
             let ways = slot.languages().routes();
             let known = |code: Option<String>| code.unwrap_or_else(|| "und".into());
             ModelEntry {
@@ -276,13 +390,25 @@ impl ModelRegistry {
         self.slots.iter().map(entry).collect()
     }
 
+    /// All language models.
+    pub(crate) fn language_models(&self) -> Vec<LanguageModelEntry> {
+        let entry = |slot: &ModelSlot<LoadedGenerator>| {
+            let state = slot.lock();
+            let is_loaded = state.loaded.is_some();
+            LanguageModelEntry { name: slot.model.name.clone(), is_loaded, context: state.about }
+        };
+        self.generators.iter().map(entry).collect()
+    }
+
+    /// Unloads all language models, once their texts are finished or abandoned.
+    pub(crate) fn close(&self) {
+        self.generators.iter().for_each(ModelSlot::unload);
+    }
+
     /// Estimated bytes of all loaded models.
     pub(crate) fn bytes(&self) -> u64 {
-        let own = |slot: &ModelSlot| {
-            let state = slot.lock();
-            if state.loaded.is_some() { state.bytes } else { 0 }
-        };
-        self.slots.iter().map(own).sum()
+        let translators: u64 = self.slots.iter().map(ModelSlot::loaded_bytes).sum();
+        translators + self.generators.iter().map(ModelSlot::loaded_bytes).sum::<u64>()
     }
 
     /// The next value of the counter.
@@ -291,21 +417,81 @@ impl ModelRegistry {
     }
 }
 
-impl ModelSlot {
-    fn lock(&self) -> MutexGuard<'_, SlotState> {
+/// Replaces models by those that were read again; the number of loaded ones.
+fn replace<T: Served>(slots: &[ModelSlot<T>], next: Vec<(T::About, Option<Arc<T>>)>) -> usize {
+    let count = next.iter().filter(|(_, loaded)| loaded.is_some()).count();
+    for (slot, (about, loaded)) in slots.iter().zip(next) {
+        let mut state = slot.lock();
+        (state.about, state.loaded) = (about, loaded);
+    }
+    count
+}
+
+impl ModelSlot<LoadedModel> {
+    fn languages(&self) -> Arc<Languages> {
+        self.lock().about.clone()
+    }
+}
+
+impl<T: Served> ModelSlot<T> {
+    fn new(model: &ModelFolder, bytes: u64) -> Result<Self> {
+        let state = SlotState { about: T::about(&model.folder)?, loaded: None, bytes, used: 0 };
+        Ok(Self { model: model.clone(), state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SlotState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn languages(&self) -> Arc<Languages> {
-        self.lock().languages.clone()
+    /// Its folder, and its estimated bytes while it is loaded.
+    fn forecast(&self) -> (&Path, u64) {
+        (&self.model.folder, self.lock().bytes)
+    }
+
+    fn loaded_bytes(&self) -> u64 {
+        let state = self.lock();
+        if state.loaded.is_some() { state.bytes } else { 0 }
     }
 
     /// The model if it is loaded; marks it as used at `now`.
-    fn take(&self, now: u64) -> Option<Arc<LoadedModel>> {
+    fn take(&self, now: u64) -> Option<Arc<T>> {
         let mut state = self.lock();
         state.used = now;
         state.loaded.clone()
     }
+
+    /// Time of its last use if it is loaded and no request holds it; else it would stay in memory anyway.
+    fn idle(&self) -> Option<u64> {
+        let state = self.lock();
+        let is_idle = state.loaded.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) == 1);
+        is_idle.then_some(state.used)
+    }
+
+    /// Unloads it; requests that hold it finish.
+    fn unload(&self) {
+        let loaded = self.lock().loaded.take();
+        if let Some(model) = loaded.and_then(Arc::into_inner) {
+            model.unload();
+        }
+    }
+}
+
+/// The config of a folder with a language model; `None` for all other folders.
+fn language_model(folder: &Path) -> Option<ModelConfig> {
+    let (config, _) = read_config(folder).ok()?;
+    (config.view() == View::LanguageModel).then_some(config)
+}
+
+/// Estimated bytes of a loaded language model, whose weights may be stored as 16-bit numbers.
+fn generator_forecast(folder: &Path, config: ModelConfig, dtype: Dtype) -> u64 {
+    let mut parameters = Parameters::default();
+    let is_known = polyhead_models::LanguageModel::new(config, &mut parameters).is_ok();
+    let numbers = if is_known { parameters.count() as u64 } else { 0 };
+    let files = weight_bytes(folder);
+    // Files of int8 weights have little more than a byte for each.
+    let is_int8 = dtype == Dtype::Int8 || 2 * files < 3 * numbers;
+    let bytes = if is_int8 { numbers } else { 4 * numbers };
+    bytes + bytes / 4 + TABLES
 }
 
 /// Working memory in bytes, beside the models.
@@ -313,13 +499,18 @@ const WORK: u64 = 64 << 20;
 
 /// Estimated bytes of a loaded model: its weights, a quarter more for their packed layout, and the tokeniser's tables.
 fn forecast(folder: &Path) -> u64 {
+    let bytes = weight_bytes(folder);
+    bytes + bytes / 4 + TABLES
+}
+
+/// Bytes of the files of weights in a folder.
+fn weight_bytes(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let weights = files.filter(|file| {
         let name = file.file_name();
         [".safetensors", ".bin", ".pt"].iter().any(|end| name.to_string_lossy().ends_with(end))
     });
-    let bytes: u64 = weights.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
-    bytes + bytes / 4 + TABLES
+    weights.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
 /// Bytes of a tokeniser's tables.

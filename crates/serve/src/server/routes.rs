@@ -18,7 +18,7 @@ use super::files::{FilesOptions, TranslatedFiles};
 use super::language_set::LanguageSet;
 use super::limits::RequestLimits;
 use super::scheduler::{Client, Scheduler};
-use super::{about, libre, v1};
+use super::{about, libre, openai, v1};
 use crate::Error;
 use crate::front::body::BodyLimits;
 use crate::front::budget::{MemoryBudget, MemoryReservation};
@@ -38,6 +38,9 @@ pub const ROUTES: &[(&str, &[&str])] = &[
     ("/download_file/{id}", &["get"]),
     ("/v1/translate", &["post"]),
     ("/v1/models", &["get"]),
+    ("/v1/models/{model}", &["get"]),
+    ("/v1/completions", &["post"]),
+    ("/v1/chat/completions", &["post"]),
     ("/health", &["get"]),
     ("/ready", &["get"]),
     ("/metrics", &["get"]),
@@ -155,7 +158,11 @@ impl ServerState {
 
     /// True if a model is loaded and the server is not shutting down.
     pub fn is_ready(&self) -> bool {
-        self.is_open.load(Ordering::Relaxed) && self.scheduler.models().iter().any(|model| model.is_loaded)
+        let is_loaded = || {
+            self.scheduler.models().iter().any(|model| model.is_loaded)
+                || self.scheduler.language_models().iter().any(|model| model.is_loaded)
+        };
+        self.is_open.load(Ordering::Relaxed) && is_loaded()
     }
 
     /// Admits a request by its head, reads at most `limit` bytes of it, and admits it by the key in its body.
@@ -232,6 +239,9 @@ pub fn routes(state: Arc<ServerState>) -> Router {
         .route("/download_file/{id}", get(libre::download_file))
         .route("/v1/translate", post(v1::translate))
         .route("/v1/models", get(v1::models))
+        .route("/v1/models/{model}", get(openai::model))
+        .route("/v1/completions", post(openai::completions))
+        .route("/v1/chat/completions", post(openai::chat))
         .route("/health", get(about::health))
         .route("/ready", get(about::ready))
         .route("/metrics", get(about::metrics))

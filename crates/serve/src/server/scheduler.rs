@@ -4,7 +4,7 @@
 //! Every translation equals that of `polyhead translate`: the translation of a sentence depends on nothing else in its batch.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,8 +13,11 @@ use polyhead_translate::{LoadOptions, RoutedSentence, TextPlan, TranslateOptions
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::cache::Cache;
+use super::generation::{GenerationCounters, GenerationPool, LoadedGenerator};
 use super::memory_plan::MemoryPlan;
-use super::model_registry::{LanguageAnswer, LoadedModel, ModelEntry, ModelFolder, ModelRegistry};
+use super::model_registry::{
+    LanguageAnswer, LanguageModelEntry, LoadedModel, ModelEntry, ModelFolder, ModelRegistry,
+};
 use super::queue::{Queue, QueueFull, QueueOptions, Waiting};
 use super::request::TranslationRequest;
 pub use super::worker_pool::RequestOptions;
@@ -97,6 +100,7 @@ pub struct FinishedSentence {
 #[derive(Debug)]
 pub struct Scheduler {
     registry: Arc<ModelRegistry>,
+    generation: Arc<GenerationPool>,
     pool: Arc<WorkerPool>,
     workers: Mutex<Vec<JoinHandle<()>>>,
     plan: MemoryPlan,
@@ -113,10 +117,22 @@ impl Scheduler {
     pub fn open(options: SchedulerOptions) -> Result<Self> {
         let SchedulerOptions { waiting, batch_tokens, window, threads, max_memory, .. } = options;
         let threads = threads.max(1);
-        let registry = Arc::new(ModelRegistry::open(&options.models, options.load, max_memory)?);
+        let generation = Arc::new(GenerationPool {
+            threads,
+            waiting,
+            cache_bytes: AtomicUsize::new(0),
+            counters: Arc::default(),
+        });
+        let registry = ModelRegistry::open(&options.models, options.load, max_memory, generation.clone())?;
+        let registry = Arc::new(registry);
         let queue = Queue::new(QueueOptions { waiting, batch_tokens, window, workers: threads });
-        let plan = MemoryPlan::new(max_memory, options.cache_bytes, registry.bytes());
-        let cache = Mutex::new(Cache::new(plan.cache));
+        let n_generators = registry.language_models().len();
+        let kinds = (usize::from(registry.translates()) + usize::from(n_generators > 0)).max(1);
+        let plan = MemoryPlan::new(max_memory, options.cache_bytes.saturating_mul(kinds), registry.bytes());
+        let plan = if n_generators > 0 { plan.with_free_memory() } else { plan };
+        let cache_bytes = plan.cache / kinds;
+        generation.cache_bytes.store(cache_bytes / n_generators.max(1), Ordering::Relaxed);
+        let cache = Mutex::new(Cache::new(cache_bytes));
         let memory = Arc::new(MemoryBudget::new(plan.waiting(registry.bytes())));
         let (counters, busy) = Default::default();
         let pool = Arc::new(WorkerPool { queue, cache, counters, busy });
@@ -128,7 +144,7 @@ impl Scheduler {
             let thread = std::thread::Builder::new().name(format!("translate-{number}"));
             workers.push(thread.spawn(move || own.work(&threads)).map_err(Error::Server)?);
         }
-        Ok(Self { registry, pool, workers: Mutex::new(workers), plan, memory, threads })
+        Ok(Self { registry, generation, pool, workers: Mutex::new(workers), plan, memory, threads })
     }
 
     /// Translates texts.
@@ -315,18 +331,44 @@ impl Scheduler {
         self.registry.languages()
     }
 
-    /// All models.
+    /// All models that translate.
     pub fn models(&self) -> Vec<ModelEntry> {
         self.registry.models()
     }
 
-    /// A model by its name, default: the first; loads it if necessary, which may take a while.
+    /// All language models.
+    pub fn language_models(&self) -> Vec<LanguageModelEntry> {
+        self.registry.language_models()
+    }
+
+    /// True if there is a model that translates.
+    pub fn translates(&self) -> bool {
+        self.registry.translates()
+    }
+
+    /// A model that translates by its name, default: the first; loads it if necessary, which may take a while.
     ///
     /// # Errors
     /// If no model has this name, or it cannot be loaded.
     pub fn loaded(&self, model: Option<&str>) -> Result<Arc<LoadedModel>> {
-        let index = if model.is_some() { self.registry.choose(model, None, None, "")? } else { 0 };
+        let first = model.is_none() && self.translates();
+        let index = if first { 0 } else { self.registry.choose(model, None, None, "")? };
         self.registry.loaded(index)
+    }
+
+    /// A language model by its name, default: the first; loads it if necessary, which may take a while.
+    ///
+    /// # Errors
+    /// If no model has this name, or it cannot be loaded.
+    pub fn generator(&self, model: Option<&str>) -> Result<Arc<LoadedGenerator>> {
+        let found = self.registry.generator(model)?;
+        self.memory.set_limit(self.plan.waiting(self.registry.bytes()));
+        Ok(found)
+    }
+
+    /// Totals of text generation.
+    pub(super) fn generation(&self) -> &Arc<GenerationCounters> {
+        &self.generation.counters
     }
 
     /// Reloads all models without dropping a request; returns the number of loaded ones.
@@ -365,6 +407,7 @@ impl Scheduler {
             // A worker that panicked has ended, too.
             let _ = worker.join();
         }
+        self.registry.close();
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache<CacheKey, Translation>> {

@@ -11,11 +11,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::answers::{CandidateAnswer, ModelsAnswer, TranslationAnswer, V1Answer};
+use super::answers::{CandidateAnswer, TranslationAnswer, V1Answer};
 use super::attention::{self, SentencePair};
 use super::documents::{Document, notes, route};
 use super::lexical::lexical_of;
 use super::libre::texts_of;
+use super::openai::ModelsAnswer;
 use super::request::TranslationRequest;
 use super::routes::{ReadRequest, ServerState, counted_json, json, translation_memory};
 use super::scheduler::{Client, FinishedSentence, RequestOptions};
@@ -66,7 +67,7 @@ pub(super) async fn translate(
 }
 
 pub(super) async fn models(State(state): State<Arc<ServerState>>) -> Response {
-    json(&ModelsAnswer { models: state.scheduler.models() })
+    json(&ModelsAnswer::of(&state))
 }
 
 /// The body of a request, as `openapi.json` describes it.

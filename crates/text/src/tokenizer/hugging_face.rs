@@ -272,6 +272,16 @@ impl HuggingFace {
         special
     }
 
+    /// True for a special token.
+    pub(super) fn is_special(&self, id: u32) -> bool {
+        self.special_ids.contains(&id)
+    }
+
+    /// What makes a text of tokens.
+    pub(super) fn decoder(&self) -> Option<&DecoderWrapper> {
+        self.inner.get_decoder()
+    }
+
     /// Model type in the file: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
     pub fn model_name(&self) -> &'static str {
         match self.inner.get_model() {

@@ -18,6 +18,7 @@ mod special;
 mod stream;
 pub mod subword_nmt;
 mod template;
+mod token_bytes;
 mod train;
 pub mod wordpiece;
 mod words;

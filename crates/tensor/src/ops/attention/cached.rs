@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::keys_values::{CacheShape, KeysValues, WIDTH};
+use super::keys_values::{CacheShape, KeysValues, Slot, WIDTH};
 use super::relative::Relative;
 use super::rows::{VisibleColumns, scale, softmax};
 use crate::error::shape;
@@ -43,7 +43,7 @@ pub struct CachedOptions<'a> {
 /// If the shapes do not fit together.
 pub fn cached_attention(query: &Tensor, cache: &KeysValues, options: &CachedOptions<'_>) -> Result<Tensor> {
     let step = CachedStep::new(query, cache, options)?;
-    let d_value = cache.shape.d_value;
+    let d_value = cache.shape().d_value;
     let mut out = Tensor::zeros(&[options.slots.len(), options.n_heads * d_value]);
     step.each_head(out.data_mut(), d_value, |index, weights, scratch, out| {
         step.weights(index, weights, scratch);
@@ -76,7 +76,7 @@ struct CachedStep<'a> {
 
 impl<'a> CachedStep<'a> {
     fn new(query: &'a Tensor, cache: &'a KeysValues, options: &'a CachedOptions<'a>) -> Result<Self> {
-        let CacheShape { n_heads, d_key, d_value } = cache.shape;
+        let CacheShape { n_heads, d_key, d_value } = cache.shape();
         let rows = options.slots.len();
         if query.shape() != [rows, options.n_heads * d_key] {
             let expected = format!("[{rows}, {}]", options.n_heads * d_key);
@@ -90,9 +90,11 @@ impl<'a> CachedStep<'a> {
                 format!("a divisor of {}", options.n_heads),
             );
         }
-        let fits = |(slot, length): (&usize, &usize)| *slot < cache.n_slots && *length <= cache.capacity;
+        let fits = |(slot, length): (&usize, &usize)| {
+            cache.slot(*slot).is_some_and(|slot| *length <= slot.capacity)
+        };
         if options.lengths.len() != rows || !options.slots.iter().zip(options.lengths).all(fits) {
-            let expected = format!("{rows} slots and lengths inside [{}, {}]", cache.n_slots, cache.capacity);
+            let expected = format!("{rows} of {} slots, and lengths inside of them", cache.n_slots());
             return shape("cached attention", "lengths", &[options.lengths.len()], expected);
         }
         if let Some(seen) = options.seen.filter(|seen| seen.len() != rows) {
@@ -112,7 +114,7 @@ impl<'a> CachedStep<'a> {
         width: usize,
         work: impl Fn(usize, &mut Vec<f32>, &mut Vec<f32>, &mut [f32]) + Sync,
     ) {
-        let (width, CacheShape { d_key, d_value, .. }) = (width.max(1), self.cache.shape);
+        let (width, CacheShape { d_key, d_value, .. }) = (width.max(1), self.cache.shape());
         let total = self.options.lengths.iter().sum::<usize>() * self.options.n_heads * (d_key + d_value);
         let work = |(index, out): (usize, &mut [f32])| {
             SCRATCH.with_borrow_mut(|[weights, scratch]| work(index, weights, scratch, out));
@@ -124,24 +126,22 @@ impl<'a> CachedStep<'a> {
         }
     }
 
-    /// Index of the cached head of task `index`, and the row of the task.
-    fn head(&self, index: usize) -> (usize, usize) {
+    /// The slot and the cached head of task `index`, and the row of the task.
+    fn head(&self, index: usize) -> (&Slot, usize, usize) {
         let (row, head) = (index / self.options.n_heads, index % self.options.n_heads);
-        let n_heads = self.cache.shape.n_heads;
-        (self.options.slots[row] * n_heads + head / (self.options.n_heads / n_heads), row)
+        let slot = self.cache.slot(self.options.slots[row]).expect("slots were checked");
+        (slot, head / (self.options.n_heads / self.cache.shape().n_heads), row)
     }
 
     /// Weights of one row and head, 0 for positions that are not visible.
     fn weights(&self, index: usize, weights: &mut Vec<f32>, scratch: &mut Vec<f32>) {
-        let d_key = self.cache.shape.d_key;
-        let (head, row) = self.head(index);
+        let d_key = self.cache.shape().d_key;
+        let (slot, head, row) = self.head(index);
         let len = self.options.lengths[row];
-        let size = d_key * self.cache.capacity;
-        let keys = &self.cache.keys[head * size..(head + 1) * size];
         let query = &self.query[index * d_key..(index + 1) * d_key];
         weights.clear();
         weights.resize(len.next_multiple_of(WIDTH), 0.0);
-        scores(weights, query, keys, self.cache.capacity);
+        scores(weights, query, slot.keys(self.cache.shape(), head), slot.capacity);
         weights.truncate(len);
         if let Some(relative) = self.options.relative {
             let n = relative.n_distances();
@@ -165,10 +165,8 @@ impl<'a> CachedStep<'a> {
 
     /// Adds the values weighted with `weights` to `out`.
     fn mix(&self, index: usize, weights: &[f32], out: &mut [f32]) {
-        let d_value = self.cache.shape.d_value;
-        let (head, _) = self.head(index);
-        let size = d_value * self.cache.capacity;
-        add_rows(out, weights, &self.cache.values[head * size..(head + 1) * size]);
+        let (slot, head, _) = self.head(index);
+        add_rows(out, weights, slot.values(self.cache.shape(), head));
         let relative = self.options.relative.and_then(|relative| Some((relative, relative.values.as_ref()?)));
         if let (Some((relative, table)), len @ 1..) = (relative, weights.len()) {
             let mut by_distance = vec![0.0; relative.n_distances()];

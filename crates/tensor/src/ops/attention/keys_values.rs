@@ -1,8 +1,8 @@
 //! K/V cache: keys and values of the decoded tokens or of a source sentence.
 //!
-//! On the CPU keys are stored transposed, a row per element of a head and a column per position, so that the scores of
-//! many positions are computed side by side. On a GPU keys and values of a position are contiguous, as the projection
-//! wrote them.
+//! On the CPU each sequence has memory of its own, which grows with it, and keys are stored transposed, a row per element of a
+//! head and a column per position, so that the scores of many positions are computed side by side. On a GPU keys and values
+//! of a position are contiguous, as the projection wrote them.
 
 use super::Columns;
 use super::step_rows::{Joined, Regroup, StepRows};
@@ -34,35 +34,125 @@ impl CacheShape {
 /// K/V cache of several sequences, one per slot.
 #[derive(Debug, Clone)]
 pub struct KeysValues {
-    pub(super) shape: CacheShape,
-    pub(super) n_slots: usize,
-    /// Allocated positions, a multiple of [`WIDTH`].
-    pub(super) capacity: usize,
-    /// slot × head × d_key × capacity.
-    pub(super) keys: Vec<f32>,
-    /// slot × head × capacity × d_value.
-    pub(super) values: Vec<f32>,
-    /// Used instead of both on a GPU: for each position of a slot its keys, then its values, all heads side by side.
+    shape: CacheShape,
+    /// The sequences; empty on a GPU.
+    slots: Vec<Slot>,
+    /// Used instead on a GPU: for each position of a slot its keys, then its values, all heads side by side.
     /// Decoded tokens are stored position by position, a source sentence slot by slot.
     #[cfg(feature = "cuda")]
-    gpu: Option<crate::cuda::Array>,
+    gpu: Option<GpuSlots>,
 }
+
+/// Slots in GPU memory, all with room for equally many positions.
+#[cfg(feature = "cuda")]
+#[derive(Debug, Clone)]
+struct GpuSlots {
+    n_slots: usize,
+    capacity: usize,
+    array: crate::cuda::Array,
+}
+
+/// Keys and values of one sequence in CPU memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Slot {
+    /// Allocated positions, a multiple of [`WIDTH`].
+    pub(super) capacity: usize,
+    /// head × d_key × capacity.
+    keys: Vec<f32>,
+    /// head × capacity × d_value.
+    values: Vec<f32>,
+}
+
+impl Slot {
+    fn new(shape: CacheShape, capacity: usize) -> Self {
+        let capacity = capacity.next_multiple_of(WIDTH);
+        let [keys, values] =
+            [shape.d_key, shape.d_value].map(|width| vec![0.0; shape.n_heads * width * capacity]);
+        Self { capacity, keys, values }
+    }
+
+    /// Transposed keys of a head.
+    pub(super) fn keys(&self, shape: CacheShape, head: usize) -> &[f32] {
+        let size = shape.d_key * self.capacity;
+        &self.keys[head * size..(head + 1) * size]
+    }
+
+    /// Values of a head.
+    pub(super) fn values(&self, shape: CacheShape, head: usize) -> &[f32] {
+        let size = shape.d_value * self.capacity;
+        &self.values[head * size..(head + 1) * size]
+    }
+
+    /// Writes the key and value of one position.
+    fn write(&mut self, shape: CacheShape, position: usize, key: &[f32], value: &[f32]) {
+        if position >= self.capacity {
+            self.grow(shape, position + 1);
+        }
+        let keys = self.keys[position..].iter_mut().step_by(self.capacity);
+        keys.zip(key).for_each(|(kept, number)| *kept = *number);
+        let d_value = shape.d_value;
+        for (head, value) in value.chunks_exact(d_value.max(1)).enumerate() {
+            let first = (head * self.capacity + position) * d_value;
+            self.values[first..first + d_value].copy_from_slice(value);
+        }
+    }
+
+    /// Copies the first `len` positions of another sequence, or as many as it has.
+    fn copy_from(&mut self, shape: CacheShape, other: &Self, len: usize) {
+        let len = len.min(other.capacity);
+        if len > self.capacity {
+            *self = Self::new(shape, len);
+        }
+        if self.capacity == other.capacity && 2 * len >= self.capacity {
+            // Copying the whole slot at once is faster than many copies of its used part.
+            self.keys.copy_from_slice(&other.keys);
+            self.values.copy_from_slice(&other.values);
+            return;
+        }
+        let (own, theirs) = (self.capacity.max(1), other.capacity.max(1));
+        for (own, theirs) in self.keys.chunks_exact_mut(own).zip(other.keys.chunks_exact(theirs)) {
+            own[..len].copy_from_slice(&theirs[..len]);
+        }
+        let [own, theirs] = [own, theirs].map(|capacity| (capacity * shape.d_value).max(1));
+        for (own, theirs) in self.values.chunks_exact_mut(own).zip(other.values.chunks_exact(theirs)) {
+            own[..len * shape.d_value].copy_from_slice(&theirs[..len * shape.d_value]);
+        }
+    }
+
+    /// Grows to at least `len` positions.
+    fn grow(&mut self, shape: CacheShape, len: usize) {
+        let mut larger = Self::new(shape, grown(self.capacity).max(len));
+        larger.copy_from(shape, self, self.capacity);
+        *self = larger;
+    }
+}
+
+/// Positions of a slot of `capacity` positions when it grows: twice as many, of a long one a quarter more.
+fn grown(capacity: usize) -> usize {
+    if capacity < LONG { 2 * capacity } else { capacity + capacity / 4 }
+}
+
+/// Positions from which a slot grows by a quarter only.
+const LONG: usize = 256;
 
 impl KeysValues {
     /// `n_slots` empty sequences with room for `capacity` positions; grows when needed.
     pub fn new(shape: CacheShape, n_slots: usize, capacity: usize) -> Self {
-        let capacity = capacity.next_multiple_of(WIDTH).max(WIDTH);
-        let rows = n_slots * shape.n_heads;
-        let [keys, values] = [shape.d_key, shape.d_value].map(|width| vec![0.0; rows * width * capacity]);
+        Self::of_slots(shape, (0..n_slots).map(|_| Slot::new(shape, capacity.max(1))).collect())
+    }
+
+    fn of_slots(shape: CacheShape, slots: Vec<Slot>) -> Self {
         Self {
             shape,
-            n_slots,
-            capacity,
-            keys,
-            values,
+            slots,
             #[cfg(feature = "cuda")]
             gpu: None,
         }
+    }
+
+    /// The most positions that a sequence of `len` tokens ever has memory for, while it grows with every token.
+    pub fn most_positions(len: usize) -> usize {
+        (len + len / 4).max(2 * len.min(LONG)).next_multiple_of(WIDTH).max(WIDTH)
     }
 
     /// An empty cache on the device of `rows`.
@@ -73,7 +163,13 @@ impl KeysValues {
             let array = crate::cuda::Array::new(gpu.cuda(), gpu.dtype(), numbers);
             return Self::on_gpu(shape, [gpu.n_slots, gpu.capacity], array);
         }
-        Self::new(shape, rows.n_slots(), rows.len())
+        let mut cache = Self::new(shape, rows.n_slots(), 0);
+        for (&slot, &length) in rows.slots().iter().zip(rows.lengths()) {
+            if length > cache.slots[slot].capacity {
+                cache.slots[slot] = Slot::new(shape, length);
+            }
+        }
+        cache
     }
 
     /// Writes the keys and values of all tokens of `rows`: row r of both (rows × length × width) is that of row r, whose
@@ -92,8 +188,8 @@ impl KeysValues {
             }
         }
         #[cfg(feature = "cuda")]
-        if let Some(cache) = &self.gpu {
-            crate::cuda::ops::step::fill(cache, rows, [key, value]);
+        if let Some(GpuSlots { array, .. }) = &self.gpu {
+            crate::cuda::ops::step::fill(array, rows, [key, value]);
             return Ok(());
         }
         let [keys, values] = [key, value].map(|side| side.var.value().data());
@@ -115,6 +211,7 @@ impl KeysValues {
     pub fn join(&mut self, other: &Self, joined: &Joined) {
         #[cfg(feature = "cuda")]
         if let (Some(own), Some(theirs), Some(moves)) = (&self.gpu, &other.gpu, &joined.gpu) {
+            let (own, theirs) = (&own.array, &theirs.array);
             let array = moves[0].target(own, self.shape.width());
             moves[0].copy(own, &array, self.shape.width());
             moves[1].copy(theirs, &array, self.shape.width());
@@ -129,48 +226,39 @@ impl KeysValues {
 
     /// Makes room for `n_slots` sequences in CPU memory.
     pub fn reserve(&mut self, n_slots: usize) {
-        if n_slots > self.n_slots {
-            let CacheShape { n_heads, d_key, d_value } = self.shape;
-            self.keys.resize(n_slots * n_heads * d_key * self.capacity, 0.0);
-            self.values.resize(n_slots * n_heads * d_value * self.capacity, 0.0);
-            self.n_slots = n_slots;
+        if n_slots > self.slots.len() {
+            self.slots.resize(n_slots, Slot::default());
+        }
+    }
+
+    /// Frees the memory of all slots but `used` in CPU memory; they stay, and grow when needed.
+    pub fn release(&mut self, used: &[usize]) {
+        for (slot, own) in self.slots.iter_mut().enumerate() {
+            if !used.contains(&slot) {
+                *own = Slot::default();
+            }
         }
     }
 
     /// Copies the first `len` positions of slot `from` of another cache in CPU memory to slot `to`.
     pub fn copy_from(&mut self, other: &Self, (from, to): (usize, usize), len: usize) {
-        if len > self.capacity {
-            self.grow(len);
-        }
-        let CacheShape { n_heads, d_key, d_value } = self.shape;
-        for row in 0..n_heads * d_key {
-            let [own, theirs] = [(to, self.capacity), (from, other.capacity)]
-                .map(|(slot, capacity)| (slot * n_heads * d_key + row) * capacity);
-            self.keys[own..own + len].copy_from_slice(&other.keys[theirs..theirs + len]);
-        }
-        for head in 0..n_heads {
-            let [own, theirs] = [(to, self.capacity), (from, other.capacity)]
-                .map(|(slot, capacity)| (slot * n_heads + head) * capacity * d_value);
-            let len = len * d_value;
-            self.values[own..own + len].copy_from_slice(&other.values[theirs..theirs + len]);
-        }
+        self.slots[to].copy_from(self.shape, &other.slots[from], len);
     }
 
     #[cfg(feature = "cuda")]
     fn on_gpu(shape: CacheShape, [n_slots, capacity]: [usize; 2], array: crate::cuda::Array) -> Self {
-        let (keys, values) = (Vec::new(), Vec::new());
-        Self { shape, n_slots, capacity, keys, values, gpu: Some(array) }
+        Self { shape, slots: Vec::new(), gpu: Some(GpuSlots { n_slots, capacity, array }) }
     }
 
     #[cfg(feature = "cuda")]
     pub(crate) fn array(&self) -> &crate::cuda::Array {
-        self.gpu.as_ref().expect("keys and values are on a GPU")
+        &self.gpu.as_ref().expect("keys and values are on a GPU").array
     }
 
-    /// Allocated positions.
+    /// Allocated positions of each slot on a GPU.
     #[cfg(feature = "cuda")]
     pub(crate) fn capacity(&self) -> usize {
-        self.capacity
+        self.gpu.as_ref().expect("keys and values are on a GPU").capacity
     }
 
     /// Moves the cache to the slots that `regroup` gives.
@@ -179,7 +267,7 @@ impl KeysValues {
         let _ = regroup;
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu {
-            let moved = regroup.inner.moved(gpu, self.shape.width());
+            let moved = regroup.inner.moved(&gpu.array, self.shape.width());
             let sizes = [regroup.inner.n_slots(), regroup.inner.capacity()];
             *self = Self::on_gpu(self.shape, sizes, moved);
         }
@@ -216,16 +304,25 @@ impl KeysValues {
 
     /// Number of sequences that there is room for.
     pub fn n_slots(&self) -> usize {
-        self.n_slots
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &self.gpu {
+            return gpu.n_slots;
+        }
+        self.slots.len()
+    }
+
+    /// A slot in CPU memory.
+    pub(super) fn slot(&self, slot: usize) -> Option<&Slot> {
+        self.slots.get(slot)
     }
 
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &self.gpu {
-            return gpu.len() * gpu.dtype().bytes();
+            return gpu.array.len() * gpu.array.dtype().bytes();
         }
-        (self.keys.len() + self.values.len()) * size_of::<f32>()
+        self.slots.iter().map(|slot| slot.keys.len() + slot.values.len()).sum::<usize>() * size_of::<f32>()
     }
 
     /// Writes the key and value of one position: all heads side by side.
@@ -235,61 +332,22 @@ impl KeysValues {
     pub fn write(&mut self, slot: usize, position: usize, key: &[f32], value: &[f32]) {
         let CacheShape { n_heads, d_key, d_value } = self.shape;
         assert!(key.len() == n_heads * d_key && value.len() == n_heads * d_value, "widths of the heads");
-        if position >= self.capacity {
-            self.grow(position + 1);
-        }
-        let first = slot * n_heads * d_key * self.capacity + position;
-        let keys = self.keys[first..].iter_mut().step_by(self.capacity);
-        keys.zip(key).for_each(|(kept, number)| *kept = *number);
-        for (head, value) in value.chunks_exact(d_value.max(1)).enumerate() {
-            let first = ((slot * n_heads + head) * self.capacity + position) * d_value;
-            self.values[first..first + d_value].copy_from_slice(value);
-        }
+        self.slots[slot].write(self.shape, position, key, value);
     }
 
-    /// Copies the first `len` positions of slot `from` to slot `to`.
+    /// Copies the first `len` positions of slot `from`, or as many as it has, to slot `to`.
     pub fn copy(&mut self, from: usize, to: usize, len: usize) {
-        let CacheShape { n_heads, d_key, d_value } = self.shape;
-        if 2 * len >= self.capacity {
-            // Copying the whole slot at once is faster than many copies of its used part.
-            for (numbers, width) in [(&mut self.keys, d_key), (&mut self.values, d_value)] {
-                let size = n_heads * width * self.capacity;
-                numbers.copy_within(from * size..(from + 1) * size, to * size);
-            }
-            return;
-        }
-        for row in 0..n_heads * d_key {
-            let start = (from * n_heads * d_key + row) * self.capacity;
-            self.keys.copy_within(start..start + len, (to * n_heads * d_key + row) * self.capacity);
-        }
-        for head in 0..n_heads {
-            let start = (from * n_heads + head) * self.capacity * d_value;
-            self.values
-                .copy_within(start..start + len * d_value, (to * n_heads + head) * self.capacity * d_value);
+        if let Ok([from, to]) = self.slots.get_disjoint_mut([from, to]) {
+            to.copy_from(self.shape, from, len);
         }
     }
 
     /// Values of the first `len` positions of a slot, each with all heads side by side.
     pub fn values(&self, slot: usize, len: usize) -> Vec<f32> {
-        let CacheShape { n_heads, d_value, .. } = self.shape;
-        let first =
-            |position: usize, head: usize| ((slot * n_heads + head) * self.capacity + position) * d_value;
+        let (slot, d_value) = (&self.slots[slot], self.shape.d_value);
+        let first = |position: usize, head: usize| (head * slot.capacity + position) * d_value;
+        let n_heads = self.shape.n_heads;
         let starts = (0..len).flat_map(|position| (0..n_heads).map(move |head| first(position, head)));
-        starts.flat_map(|first| &self.values[first..first + d_value]).copied().collect()
-    }
-
-    /// Grows to at least `len` positions, and to twice the capacity.
-    fn grow(&mut self, len: usize) {
-        let capacity = len.max(2 * self.capacity).next_multiple_of(WIDTH);
-        let CacheShape { d_value, .. } = self.shape;
-        let mut larger = Self::new(self.shape, self.n_slots, capacity);
-        for (new, old) in larger.keys.chunks_exact_mut(capacity).zip(self.keys.chunks_exact(self.capacity)) {
-            new[..self.capacity].copy_from_slice(old);
-        }
-        let [new_size, old_size] = [capacity, self.capacity].map(|capacity| (capacity * d_value).max(1));
-        for (new, old) in larger.values.chunks_exact_mut(new_size).zip(self.values.chunks_exact(old_size)) {
-            new[..old_size].copy_from_slice(old);
-        }
-        *self = larger;
+        starts.flat_map(|first| &slot.values[first..first + d_value]).copied().collect()
     }
 }

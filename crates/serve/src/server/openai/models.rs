@@ -1,0 +1,74 @@
+//! `/v1/models`: the translators in our own shape, and the language models in OpenAI's.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+
+use super::super::model_registry::{LanguageModelEntry, ModelEntry};
+use super::super::routes::{self, ServerState};
+use super::error::OpenAiError;
+use crate::front::ErrorResponse;
+use crate::front::fields::quoted;
+
+/// The answer to `/v1/models`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in super::super) struct ModelsAnswer {
+    /// All translators.
+    models: Vec<ModelEntry>,
+    /// `list`, if there are language models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<&'static str>,
+    /// All language models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Vec<ModelAnswer>>,
+}
+
+/// A language model, as OpenAI describes one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct ModelAnswer {
+    id: String,
+    object: &'static str,
+    /// Not known; OpenAI's clients expect a number.
+    created: u64,
+    owned_by: &'static str,
+    /// True if it is in memory.
+    is_loaded: bool,
+    /// Length of its context in tokens, if it has a limit.
+    context_length: Option<usize>,
+}
+
+impl From<LanguageModelEntry> for ModelAnswer {
+    fn from(entry: LanguageModelEntry) -> Self {
+        let LanguageModelEntry { name, is_loaded, context } = entry;
+        Self { id: name, object: "model", created: 0, owned_by: "polyhead", is_loaded, context_length: context }
+    }
+}
+
+impl ModelsAnswer {
+    /// All models of a server.
+    pub(in super::super) fn of(state: &ServerState) -> Self {
+        let data: Vec<ModelAnswer> =
+            state.scheduler.language_models().into_iter().map(ModelAnswer::from).collect();
+        let is_some = !data.is_empty();
+        let object = is_some.then_some("list");
+        Self { models: state.scheduler.models(), object, data: is_some.then_some(data) }
+    }
+}
+
+/// A language model by its name.
+pub(in super::super) async fn model(
+    State(state): State<Arc<ServerState>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Response, OpenAiError> {
+    let name = name.map_or_else(|_| String::new(), |Path(name)| name);
+    let found = state.scheduler.language_models().into_iter().find(|entry| entry.name == name);
+    let found = found.ok_or_else(|| {
+        let error = format!("no language model {}", quoted(&name));
+        ErrorResponse::new(StatusCode::NOT_FOUND, error, "/v1/models lists all models")
+    })?;
+    Ok(routes::json(&ModelAnswer::from(found)))
+}
