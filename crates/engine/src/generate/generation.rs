@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use polyhead_attention::Capture;
+use polyhead_attention::{Capture, Intervention};
 use polyhead_models::decode::NextToken as _;
 use polyhead_models::decode::sampler::Sampler;
 use polyhead_models::{LanguageModelDecoding, LanguageModelState};
@@ -58,6 +58,7 @@ pub struct GeneratedToken {
 pub struct Generation<'g> {
     generator: &'g Generator,
     capture: Capture,
+    intervention: Intervention,
     waiting: VecDeque<(SequenceId, Sequence)>,
     /// The sequences of the rows of `state`, in order.
     rows: Vec<(SequenceId, Sequence)>,
@@ -72,6 +73,7 @@ impl<'g> Generation<'g> {
         Self {
             generator,
             capture: Capture::off(),
+            intervention: Intervention::default(),
             waiting: VecDeque::new(),
             rows: Vec::new(),
             state: None,
@@ -134,6 +136,12 @@ impl<'g> Generation<'g> {
         self
     }
 
+    /// Changes the model; default: no changes. Nothing has joined yet.
+    #[must_use]
+    pub fn with_intervention(self, intervention: Intervention) -> Self {
+        Self { intervention, ..self }
+    }
+
     /// Tokens of prompts that were known from before and not computed again.
     pub fn reused_tokens(&self) -> u64 {
         self.cache.reused()
@@ -147,7 +155,7 @@ impl<'g> Generation<'g> {
         self.admit()?;
         let Some(state) = &mut self.state else { return Ok(Vec::new()) };
         let tokens: Vec<u32> = self.rows.iter().filter_map(|(_, sequence)| sequence.last()).collect();
-        let decoding = self.generator.decoding(&self.capture);
+        let decoding = self.generator.decoding(&self.capture, &self.intervention);
         let logits = decoding.step(state, &tokens)?;
         let advances = draw(self.generator, &mut self.rows, &logits)?;
         let mut generated = Vec::with_capacity(advances.len());
@@ -196,7 +204,7 @@ impl<'g> Generation<'g> {
         let read = |(_, sequence): &(SequenceId, Sequence)| sequence.read();
         let texts: Vec<Vec<u32>> = admitted.iter().map(read).collect();
         let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
-        let decoding: LanguageModelDecoding<'_> = self.generator.decoding(&self.capture);
+        let decoding: LanguageModelDecoding<'_> = self.generator.decoding(&self.capture, &self.intervention);
         let state = prefill(&decoding, &texts, &mut self.cache)?;
         match &mut self.state {
             Some(own) => decoding.join(own, state)?,
@@ -211,7 +219,7 @@ impl<'g> Generation<'g> {
         if rows.is_empty() {
             self.state = None;
         } else if let Some(state) = &mut self.state {
-            self.generator.decoding(&self.capture).reorder(state, rows);
+            self.generator.decoding(&self.capture, &self.intervention).reorder(state, rows);
         }
     }
 }
