@@ -177,6 +177,16 @@ impl LanguageModel {
         Ok(logits)
     }
 
+    /// True if layers add to a residual stream, which can be read after each.
+    pub fn has_residual_stream(&self) -> bool {
+        matches!(self, Self::Transformer(_))
+    }
+
+    /// True if a logit is the sum of what the layers add to the residual stream: in a pre-norm model.
+    pub fn has_logit_sum(&self) -> bool {
+        matches!(self, Self::Transformer(model) if model.is_pre_norm())
+    }
+
     /// The residual stream of one text, from what a pass over it captured with all activations.
     ///
     /// # Errors

@@ -9,7 +9,9 @@ use polyhead_engine::generate::GenerateOptions;
 use polyhead_engine::{Generator, LoadOptions};
 use polyhead_inspect::Result;
 use polyhead_inspect::export::json;
-use polyhead_inspect::trace::text::{Continuation, Target, TextInput, TextOptions, TextProgress};
+use polyhead_inspect::trace::text::{
+    Continuation, LensPositions, Target, TextInput, TextOptions, TextProgress,
+};
 use polyhead_inspect::trace::{TextTrace, Trace};
 use polyhead_models::checkpoint::{SaveOptions, save};
 use polyhead_models::decode::NextToken as _;
@@ -42,7 +44,11 @@ fn traced(generator: &Generator, input: &TextInput, options: &TextOptions) -> Re
 }
 
 fn whole(length: usize) -> TextOptions {
-    TextOptions { lens: Some(0..length), contributions: Target::all(length), ..TextOptions::default() }
+    TextOptions {
+        lens: LensPositions::Some(0..length),
+        contributions: Target::all(length),
+        ..TextOptions::default()
+    }
 }
 
 fn text(trace: &Trace) -> &TextTrace {
@@ -379,7 +385,7 @@ fn requests_that_cannot_be_fulfilled_are_explained() {
         (input(4), &target(3, Some(360)), "token 360, expected an id of 0 to 359"),
         (
             input(4),
-            &TextOptions { lens: Some(2..5), ..TextOptions::default() },
+            &TextOptions { lens: LensPositions::Some(2..5), ..TextOptions::default() },
             "positions 2 to 5 of the lens, expected some of 0 to 4",
         ),
     ] {

@@ -299,7 +299,7 @@ impl TransformerLanguageModel {
     }
 
     /// True if norms are before the sub-layers.
-    pub(super) fn is_pre_norm(&self) -> bool {
+    pub(crate) fn is_pre_norm(&self) -> bool {
         self.config.norm_order == NormOrder::Pre
     }
 

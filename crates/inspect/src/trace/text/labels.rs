@@ -18,8 +18,9 @@ impl<'a> PieceLabels<'a> {
         let mut pieces = (0..tokenizer.vocab_size() as u32).filter_map(|id| tokenizer.piece(id));
         let mark = pieces.find_map(|piece| {
             let first = piece.chars().next()?;
-            ([WORD_START, BYTE_LEVEL].contains(&first) && piece.chars().nth(1).is_some_and(char::is_alphanumeric))
-                .then_some(first)
+            ([WORD_START, BYTE_LEVEL].contains(&first)
+                && piece.chars().nth(1).is_some_and(char::is_alphanumeric))
+            .then_some(first)
         });
         Self { tokenizer, mark }
     }

@@ -48,9 +48,11 @@ pub struct TextOptions {
     /// Most probable tokens after each token; default: 5.
     pub n_alternatives: usize,
     /// Positions of the logit lens; default: none.
-    pub lens: Option<Range<usize>>,
+    pub lens: LensPositions,
     /// Logits to divide among the layers; default: none.
     pub contributions: Vec<Target>,
+    /// True to divide the logit of the following token at every position, too; default: false.
+    pub all_contributions: bool,
     /// Attention to capture; default: all.
     pub filter: Filter,
     /// Capture of queries, keys and values; default: no.
@@ -64,8 +66,9 @@ impl Default for TextOptions {
         Self {
             continuation: None,
             n_alternatives: 5,
-            lens: None,
+            lens: LensPositions::None,
             contributions: Vec::new(),
+            all_contributions: false,
             filter: Filter::default(),
             vectors: CaptureVectors::No,
             intervention: Intervention::default(),
@@ -76,7 +79,30 @@ impl Default for TextOptions {
 impl TextOptions {
     /// True if the outputs of layers are needed.
     fn needs_stream(&self) -> bool {
-        self.lens.is_some() || !self.contributions.is_empty()
+        self.lens != LensPositions::None || self.all_contributions || !self.contributions.is_empty()
+    }
+}
+
+/// The positions of the logit lens.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LensPositions {
+    /// No position.
+    #[default]
+    None,
+    /// All positions.
+    All,
+    /// Some positions.
+    Some(Range<usize>),
+}
+
+impl LensPositions {
+    /// The positions in a text of `length` tokens.
+    fn of(&self, length: usize) -> Option<Range<usize>> {
+        match self {
+            Self::None => None,
+            Self::All => Some(0..length),
+            Self::Some(range) => Some(range.clone()),
+        }
     }
 }
 
@@ -147,12 +173,16 @@ impl Trace {
             n_alternatives: options.n_alternatives,
             progress,
         };
-        let wanted = contribution::positions(&options.contributions, ids.len())?;
+        let mut wanted = options.contributions.clone();
+        wanted.extend(options.all_contributions.then(|| Target::all(ids.len())).into_iter().flatten());
+        let kept = contribution::positions(&wanted, ids.len())?;
         let of_model = |rows: &Var| Ok(model.logits(&readout.pass, rows)?);
-        let (predictions, logits) = readout.predictions(hidden.value(), ids, &wanted, of_model)?;
-        let lens = stream.as_ref().zip(options.lens.clone());
+        let (predictions, logits) = readout.predictions(hidden.value(), ids, &kept, of_model)?;
+        let positions = options.lens.of(ids.len());
+        let lens_start = positions.as_ref().map_or(0, |range| range.start);
+        let lens = stream.as_ref().zip(positions);
         let lens = lens.map(|(stream, range)| lens::layers(&readout, stream, ids, range)).transpose()?;
-        let targets = contribution::targets(&options.contributions, (ids, &predictions), &logits)?;
+        let targets = contribution::targets(&wanted, (ids, &predictions), &logits)?;
         let contributions = stream.as_ref().filter(|_| !targets.is_empty());
         let contributions = contributions
             .map(|stream| contribution::contributions(&readout, stream, &targets, &logits))
@@ -160,7 +190,7 @@ impl Trace {
         let outcome = TextTrace {
             n_generated: tokens.n_generated(),
             predictions,
-            lens_start: options.lens.as_ref().map_or(0, |range| range.start),
+            lens_start,
             lens,
             contributions,
             vocab_size: model.vocab_size(),
