@@ -101,6 +101,12 @@ impl Capture {
         Self { keeps_vectors: true, ..self }
     }
 
+    /// Captures outputs of layers too.
+    #[must_use]
+    pub fn with_activations(self) -> Self {
+        Self { keeps_activations: true, ..self }
+    }
+
     /// True if nothing is captured.
     pub fn is_off(&self) -> bool {
         self.filter.is_none() && !self.keeps_activations

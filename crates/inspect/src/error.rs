@@ -67,6 +67,7 @@ impl Error {
         match self {
             Self::Request(_) => true,
             Self::Translate(error) => error.is_misuse(),
+            Self::Models(error) => matches!(error, polyhead_models::Error::View { .. }),
             _ => false,
         }
     }

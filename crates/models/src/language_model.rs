@@ -7,7 +7,7 @@
 //! while both generate.
 
 use polyhead_attention::layers::Embedding;
-use polyhead_attention::{Capture, Intervention, Pass, Sites};
+use polyhead_attention::{Capture, Intervention, Pass, Sites, Trace};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy, output_r_drop};
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
@@ -19,8 +19,8 @@ use crate::model::ModelConfig;
 use crate::recurrent::RecurrentLanguageModel;
 use crate::recurrent::language_model::RecurrentTextState;
 use crate::sequence_to_sequence::SpecialIds;
-use crate::transformer::TransformerLanguageModel;
 use crate::transformer::decoder::DecoderState;
+use crate::transformer::{ResidualStream, TransformerLanguageModel};
 use crate::window::WindowLanguageModel;
 use crate::window::language_model::WindowState;
 use crate::{Error, Result};
@@ -151,7 +151,10 @@ impl LanguageModel {
     }
 
     /// The input of the output layer at every position of [`Self::ids`], row by row: (rows · length) × width.
-    fn hidden(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary.
+    pub fn hidden(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
         match self {
             Self::Window(model) => model.hidden(pass, ids),
             Self::Recurrent(model) => model.hidden(pass, ids),
@@ -176,11 +179,39 @@ impl LanguageModel {
         self.logits(pass, &self.hidden(pass, ids)?)
     }
 
-    fn logits(&self, pass: &Pass<'_>, hidden: &Var) -> Result<Var> {
+    /// Logits of rows of [`Self::hidden`]: rows × vocab_size. Those of a row do not depend on the others.
+    ///
+    /// # Errors
+    /// If the shapes do not match.
+    pub fn logits(&self, pass: &Pass<'_>, hidden: &Var) -> Result<Var> {
         let (output, bias) = self.output();
         let logits = output.logits(pass, hidden, bias)?;
         pass.capture.activation(|| "logits".into(), &logits);
         Ok(logits)
+    }
+
+    /// True if layers add to a residual stream, which can be read after each.
+    pub fn has_residual_stream(&self) -> bool {
+        matches!(self, Self::Transformer(_))
+    }
+
+    /// True if a logit is the sum of what the layers add to the residual stream: in a pre-norm model.
+    pub fn has_logit_sum(&self) -> bool {
+        matches!(self, Self::Transformer(model) if model.is_pre_norm())
+    }
+
+    /// The residual stream of one text, from what a pass over it captured with all activations.
+    ///
+    /// # Errors
+    /// If the model is not a decoder-only Transformer, or activations were not captured.
+    pub fn residual_stream(&self, trace: &Trace) -> Result<ResidualStream<'_>> {
+        let found = match self {
+            Self::Transformer(model) => return model.residual_stream(trace),
+            Self::Window(_) => "a window language model, which has one layer",
+            Self::Recurrent(_) => "a recurrent language model, whose layers are no sum",
+        };
+        let hint = "its next-token probabilities can be inspected";
+        Err(Error::View { found, expected: "a decoder-only Transformer", hint })
     }
 
     /// Mean cross-entropy of the tokens `expected` after each position of [`Self::ids`]. A scalar.

@@ -36,3 +36,4 @@ pub use model::{DataSpec, Model, ModelConfig, View};
 pub use pointer::PointerNetwork;
 pub use sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence, SpecialIds};
 pub use shortlist::{LexicalShortlist, LexicalTable, Shortlist, Shortlisted};
+pub use transformer::{Attribution, ResidualStream, StreamPart};

@@ -10,6 +10,18 @@
 //! | `POST /api/embeddings` | [`EmbeddingsRequest`] | [`EmbeddingsAnswer`] |
 //! | `POST /api/attention` | [`AttentionRequest`] | one entry of the trace's `attention`; large ones have `f16` in place of `base64` |
 //! | `POST /api/neurons` | [`AttentionRequest`] with a `head` | one entry of the trace's `vectors`, with queries and keys of that head |
+//!
+//! The explorer of a language model has these instead:
+//!
+//! | path | request | answer |
+//! |---|---|---|
+//! | `GET /api/model` | | [`TextModelAnswer`] |
+//! | `POST /api/text` | [`TextRequest`] | lines of JSON: `{"text", "tokens"}` of the continuation so far, then `{"trace"}` or `{"error", "hint"}` |
+//! | `POST /api/text/trace` | [`TextRequest`] | `{"trace"}` |
+//! | `POST /api/text/lens` | [`LensRequest`] | the trace's `lens` at some positions |
+//! | `POST /api/text/contributions` | [`ContributionsRequest`] | the trace's `contributions` with one target |
+//! | `POST /api/text/attention` | [`TextAttentionRequest`] | one entry of the trace's `attention` |
+//! | `POST /api/text/neurons` | [`TextAttentionRequest`] with a `head` | one entry of the trace's `vectors` |
 
 use std::collections::BTreeMap;
 
@@ -196,6 +208,103 @@ pub struct AttentionRequest {
     /// Target ids.
     pub target: Vec<u32>,
     /// Kind of attention: `encoder`, `decoder` or `cross`.
+    pub kind: String,
+    /// The layer, from 0.
+    pub layer: usize,
+    /// The head, from 0; default: all.
+    #[serde(default)]
+    pub head: Option<usize>,
+    /// Intervention on the model; default: none.
+    #[serde(default)]
+    pub intervention: InterventionRequest,
+}
+
+/// The description of a language model.
+#[derive(Debug, Serialize)]
+pub struct TextModelAnswer {
+    /// `language-model`.
+    pub task: &'static str,
+    /// The name of its folder.
+    pub name: String,
+    /// Its stacks of layers by name; empty without attention.
+    #[serde(flatten)]
+    pub stacks: BTreeMap<&'static str, StackAnswer>,
+    /// Its attention sites.
+    pub sites: Vec<SiteJson>,
+    /// Width of its layers.
+    pub d_model: usize,
+    /// Size of the vocabulary.
+    pub vocab_size: usize,
+    /// Longest text in tokens; null if there is no limit.
+    pub max_len: Option<usize>,
+    /// Number of parameters.
+    pub parameters: usize,
+    /// Most tokens that a request generates.
+    pub max_generated: usize,
+    /// True if the logit lens applies.
+    pub has_lens: bool,
+    /// True if logits can be divided among the layers.
+    pub has_contributions: bool,
+    /// Limits on one request.
+    pub limits: ExplorerLimits,
+}
+
+/// A text to read, or to continue.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TextRequest {
+    /// The text.
+    pub text: String,
+    /// Tokens to read instead of the text, the start token included; default: none.
+    pub ids: Vec<u32>,
+    /// Number of tokens to generate; default: 0.
+    pub generate: usize,
+    /// Random seed of sampling; default: none, the most probable token is taken.
+    pub seed: Option<u64>,
+    /// Intervention on the model; default: none.
+    pub intervention: InterventionRequest,
+    /// True to omit attention weights; default: false.
+    pub without_weights: bool,
+}
+
+/// Positions of a text to read the logit lens at.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LensRequest {
+    /// The tokens of the text.
+    pub ids: Vec<u32>,
+    /// The first position.
+    pub first: usize,
+    /// The number of positions.
+    pub count: usize,
+    /// Intervention on the model; default: none.
+    #[serde(default)]
+    pub intervention: InterventionRequest,
+}
+
+/// A logit to divide among the layers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContributionsRequest {
+    /// The tokens of the text.
+    pub ids: Vec<u32>,
+    /// The position.
+    pub position: usize,
+    /// The token; default: the one that follows, after the last position the most probable one.
+    #[serde(default)]
+    pub token: Option<u32>,
+    /// Intervention on the model; default: none.
+    #[serde(default)]
+    pub intervention: InterventionRequest,
+}
+
+/// An attention site of a language model to trace.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextAttentionRequest {
+    /// The tokens of the text.
+    pub ids: Vec<u32>,
+    /// Kind of attention: `decoder`.
     pub kind: String,
     /// The layer, from 0.
     pub layer: usize,

@@ -146,4 +146,93 @@ impl Norm {
             Self::Rms(norm) => norm.forward(pass, x, Some(residual), dropout),
         }
     }
+
+    /// The normalisation with the statistics of the vector `h` held fixed.
+    ///
+    /// # Errors
+    /// If the parameters cannot be read from their device.
+    pub fn fixed_at(&self, pass: &Pass<'_>, h: &[f32]) -> Result<FixedNorm> {
+        let read = |id: ParameterId| -> Result<Vec<f64>> {
+            Ok(pass.parameters.value(id).to_host()?.data().iter().copied().map(f64::from).collect())
+        };
+        let mean = |numbers: &mut dyn Iterator<Item = f64>| numbers.sum::<f64>() / h.len().max(1) as f64;
+        let all = || h.iter().copied().map(f64::from);
+        let (gamma, beta, epsilon, centre) = match self {
+            Self::Layer(norm) => (norm.gamma, Some(norm.beta), norm.epsilon, mean(&mut all())),
+            Self::Rms(norm) => (norm.gamma, None, norm.epsilon, 0.0),
+        };
+        let variance = mean(&mut all().map(|number| (number - centre).powi(2)));
+        let scale = 1.0 / (variance + f64::from(epsilon)).sqrt();
+        Ok(FixedNorm {
+            gain: read(gamma)?.into_iter().map(|gamma| gamma * scale).collect(),
+            is_centred: beta.is_some(),
+            bias: beta.map(read).transpose()?,
+        })
+    }
+}
+
+/// A normalisation whose statistics are held fixed, so that it is linear: y = gain ⊙ (c − mean(c)) + bias for any vector c. At the
+/// vector whose statistics they are, it is the normalisation itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FixedNorm {
+    /// γ/√(σ² + ε), or γ/√(mean(h²) + ε), for each column.
+    pub gain: Vec<f64>,
+    /// True if the mean is subtracted first.
+    pub is_centred: bool,
+    /// β; root mean square normalisation has none.
+    pub bias: Option<Vec<f64>>,
+}
+
+impl FixedNorm {
+    /// The one that changes nothing.
+    pub fn identity(width: usize) -> Self {
+        Self { gain: vec![1.0; width], is_centred: false, bias: None }
+    }
+
+    /// For a row w of the next layer: the vector u and the constant b with w·y = u·c + b.
+    pub fn through(&self, row: &[f32]) -> (Vec<f64>, f64) {
+        let mut before: Vec<f64> =
+            row.iter().zip(&self.gain).map(|(weight, gain)| f64::from(*weight) * gain).collect();
+        if self.is_centred {
+            let mean = before.iter().sum::<f64>() / before.len().max(1) as f64;
+            before.iter_mut().for_each(|weight| *weight -= mean);
+        }
+        let bias = self.bias.iter().flatten().zip(row).map(|(bias, weight)| bias * f64::from(*weight)).sum();
+        (before, bias)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polyhead_tensor::{Parameters, Tape, Tensor};
+
+    use super::*;
+    use crate::capture::Capture;
+
+    #[test]
+    fn a_fixed_norm_is_the_norm_at_its_own_vector_and_linear_elsewhere() {
+        let h = [0.5, -1.5, 2.0, 4.0];
+        let row = [0.3, -0.7, 0.2, 1.1];
+        for kind in [NormKind::Layer, NormKind::Rms] {
+            let mut parameters = Parameters::default();
+            let norm = Norm::new(&mut Builder::new(&mut parameters).at("norm"), kind, 4, 1e-5);
+            parameters.initialise(1);
+            let ids: Vec<ParameterId> = parameters.declared().map(|(id, ..)| id).collect();
+            for (place, id) in ids.into_iter().enumerate() {
+                let own = (0..4).map(|column| 0.4 + 0.3 * (column + place) as f32).collect();
+                parameters.set(id, Tensor::new(&[4], own));
+            }
+            let (tape, capture) = (Tape::inference(), Capture::off());
+            let pass = Pass::new(&tape, &parameters, &capture);
+            let y = norm.forward(&pass, &Var::constant(Tensor::new(&[1, 4], h.to_vec()))).unwrap();
+            let expected: f64 =
+                y.value().data().iter().zip(row).map(|(y, w)| f64::from(*y) * f64::from(w)).sum();
+            let fixed = norm.fixed_at(&pass, &h).unwrap();
+            let (u, constant) = fixed.through(&row);
+            let of = |c: &[f32]| u.iter().zip(c).map(|(u, c)| u * f64::from(*c)).sum::<f64>();
+            assert!((of(&h) + constant - expected).abs() < 1e-5, "{kind:?}");
+            let [a, b] = [[0.5, 0.5, -2.0, 1.0], [0.0, -2.0, 4.0, 3.0]];
+            assert!((of(&a) + of(&b) - of(&h)).abs() < 1e-12, "{kind:?}");
+        }
+    }
 }

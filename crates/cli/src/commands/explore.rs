@@ -2,17 +2,21 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_serve::Explorer;
+use polyhead_engine::Generator;
+use polyhead_models::View;
+use polyhead_models::checkpoint::read_config;
 use polyhead_serve::explorer::{PORT, Port};
+use polyhead_serve::{Explorer, TextExplorer};
 use polyhead_translate::{Engine, LoadOptions};
 
 use crate::default_model;
 use crate::locale;
-use crate::model_folder::{model_name, report_loaded};
+use crate::model_folder::{check_folder, model_name, report_loaded};
 use crate::option_help::MODEL;
 use crate::report::{note, print_text};
 
@@ -20,8 +24,9 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead explore
   polyhead explore --model opus-mt-en-tr --port 8080 --no-open
+  polyhead explore --model gpt2
 
-The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
+The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. For a language model it shows the surprisal of each token, what could come next, the logit lens, and what each layer adds to a logit. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
 
 /// Options of `polyhead explore`.
 #[derive(Debug, Args)]
@@ -41,10 +46,18 @@ impl Explore {
     pub(crate) fn run(self) -> Result<()> {
         let start = Instant::now();
         let folder = default_model::or(self.model.as_deref())?;
-        let engine = Engine::load(&folder, &LoadOptions::default())?;
-        report_loaded(&folder, &engine.device(), "f32", start);
-        let explorer = Explorer::new(engine, model_name(&folder)).with_english_to(locale::language());
-        let listening = explorer.listen(self.port.map_or(Port::Free, Port::Exactly))?;
+        check_folder(&folder)?;
+        let port = self.port.map_or(Port::Free, Port::Exactly);
+        let listening = if read_config(&folder)?.0.view() == View::LanguageModel {
+            let generator = Generator::load(&folder, &polyhead_engine::LoadOptions::default())?;
+            report_loaded(&folder, &generator.parameters().device(), "f32", start);
+            TextExplorer::new(Arc::new(generator), model_name(&folder)).listen(port)?
+        } else {
+            let engine = Engine::load(&folder, &LoadOptions::default())?;
+            report_loaded(&folder, &engine.device(), "f32", start);
+            let explorer = Explorer::new(engine, model_name(&folder));
+            explorer.with_english_to(locale::language()).listen(port)?
+        };
         let address = listening.address();
         if self.port.is_none() && address.port() != PORT {
             note(&format!("note: port {PORT} is in use; listening on {}", address.port()));

@@ -2,7 +2,10 @@
 
 mod change;
 mod files;
+mod language_model;
+mod lens;
 mod screen;
+mod text_screen;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,6 +24,7 @@ use polyhead_translate::{Engine, LoadOptions};
 
 use self::change::{HeadRemoval, HeadScale, LayerSkip};
 use self::files::TraceFormat;
+use self::language_model::LanguageModelOptions;
 use crate::default_model;
 use crate::model_folder::{check_folder, model_name, report_loaded};
 use crate::option_help::{DETECTED, ENGLISH_OR_TURKISH, FROM, MODEL, TO, with_default};
@@ -37,10 +41,14 @@ Examples:
   polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat'
   polyhead inspect -m runs/ab/attention/model AABA
   polyhead inspect -m runs/pointer/sort/model '{\"numbers\": [42, 7, 99]}'
+  polyhead inspect -m gpt2 --generate 5 --lens 'The cat sat on the'
+  polyhead inspect -m gpt2 --contributions=last:Ġmat --without decoder:5:1 'The cat sat on the'
 
 The text is passed to the model as one sentence, with the tag of the target language. The attention weights are those of one forward pass over the text and its translation. By default the terminal shows the cross-attention that alignments are read from (the second-last layer, or the last of two; mean over heads), the probability of each token with its alternatives, and the entropy of every head in bits.
 
 Files: .svg and .png are pictures of the selection; .html is a page with the views of polyhead explore that needs no server and no network (weights rounded to three decimals or better); .json has tokens, weights, probabilities, beam tree, rollout and alignment; .npz and .safetensors have the weights as arrays `encoder`, `decoder` and `cross` of shape layers × heads × queries × keys, for all layers and heads or the selected ones.
+
+A language model shows the attention over the text so far, and for each token its probability, rank and surprisal (−log₂ p, in bits) given those before it, with the most probable tokens; the last line is what comes next, the distribution that polyhead generate draws from. Position t reads token t and predicts token t + 1. Files .json and .html have the logit lens and the contributions of all positions. With interventions, the distribution after the text is shown beside the unchanged one.
 
 A classifier shows the attention over its text and the probabilities of its labels; it has no .html page. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected.";
 
@@ -51,7 +59,7 @@ const MAX_WEIGHTS: usize = 250_000_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Inspect {
-    /// Text to inspect: one sentence
+    /// Text to inspect: one sentence; for a language model any text
     #[arg(value_name = "TEXT")]
     text: String,
     #[arg(short, long, value_name = "DIR", help = MODEL)]
@@ -96,6 +104,8 @@ pub(crate) struct Inspect {
     /// Skip a layer: encoder:LAYER or decoder:LAYER
     #[arg(long, value_name = "LAYER", value_parser = change::skip, help_heading = "Interventions")]
     skip: Vec<LayerSkip>,
+    #[command(flatten)]
+    language_model: LanguageModelOptions,
 }
 
 impl Inspect {
@@ -110,13 +120,12 @@ impl Inspect {
         let folder = default_model::or(self.model.as_deref())?;
         check_folder(&folder)?;
         match read_config(&folder)?.0.view() {
-            View::SequenceToSequence => self.inspect_translation(&folder, &formats),
-            View::Encoder => self.inspect_classes(&folder, &formats),
-            View::LanguageModel => Err(Failure {
-                message: format!("{}: a language model, which has no attention to show", folder.display()),
-                hint: "inspect a translator or a classifier; polyhead info describes this model".into(),
+            View::SequenceToSequence => {
+                self.language_model.refuse("a translator")?;
+                self.inspect_translation(&folder, &formats)
             }
-            .into()),
+            View::Encoder => self.inspect_classes(&folder, &formats),
+            View::LanguageModel => self.inspect_text(&folder, &formats),
             View::Pointer => self.inspect_order(&folder, &formats),
         }
     }
@@ -161,7 +170,8 @@ impl Inspect {
     }
 
     fn inspect_classes(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
-        self.refuse_translation("a classifier", formats)?;
+        self.refuse_page("a classifier", formats)?;
+        self.refuse_translation("a classifier")?;
         if self.beam.is_some() {
             let message = "--beam with a classifier, expected a model that searches";
             return Err(misuse(message, "leave it out"));
@@ -186,7 +196,8 @@ impl Inspect {
     }
 
     fn inspect_order(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
-        self.refuse_translation("a pointer network", formats)?;
+        self.refuse_page("a pointer network", formats)?;
+        self.refuse_translation("a pointer network")?;
         let start = Instant::now();
         let engine = PointEngine::load(folder, &polyhead_engine::LoadOptions::default())?;
         report_loaded(folder, &engine.parameters().device(), "f32", start);
@@ -201,13 +212,18 @@ impl Inspect {
         self.show(trace, || traced(&nothing, &Intervention::default()), formats, (&selection, folder))
     }
 
-    /// Refuses options and files that only translations have.
-    fn refuse_translation(&self, what: &str, formats: &[TraceFormat]) -> Result<()> {
+    /// Refuses pages and options that this kind of model does not have.
+    fn refuse_page(&self, what: &str, formats: &[TraceFormat]) -> Result<()> {
         if formats.contains(&TraceFormat::Html) {
             let message =
                 format!("an .html page of {what}, expected .svg, .png, .json, .npz or .safetensors");
             return Err(misuse(&message, "write .svg for a picture"));
         }
+        self.language_model.refuse(what)
+    }
+
+    /// Refuses options that only translations have.
+    fn refuse_translation(&self, what: &str) -> Result<()> {
         let given = [
             ("--from", self.from.is_some()),
             ("--to", self.to.is_some()),
@@ -278,8 +294,19 @@ impl Inspect {
             None => source.min(engine.generation().max_length),
         };
         let sites = engine.model().sites();
-        let lengths = |side: &str| if side == "source" { source } else { target };
-        let count = |filter: &Filter| n_weights(&sites, lengths, filter);
+        let length = |side: &str| if side == "source" { source } else { target };
+        self.fitting(&sites, length, selection, &format!("{} source tokens", grouped(source as u64)))
+    }
+
+    /// The attention to capture for sequences of these lengths: all if it fits, else the selection.
+    fn fitting(
+        &self,
+        sites: &Sites,
+        length: impl Fn(&str) -> usize,
+        selection: &Selection,
+        tokens: &str,
+    ) -> Result<Filter> {
+        let count = |filter: &Filter| n_weights(sites, &length, filter);
         if !self.vectors && count(&Filter::default()) <= MAX_WEIGHTS {
             return Ok(Filter::default());
         }
@@ -288,9 +315,8 @@ impl Inspect {
         if count > MAX_WEIGHTS {
             return Err(misuse(
                 &format!(
-                    "{} attention weights of {} source tokens, expected at most {}",
+                    "{} attention weights of {tokens}, expected at most {}",
                     grouped(count as u64),
-                    grouped(source as u64),
                     grouped(MAX_WEIGHTS as u64)
                 ),
                 "select fewer with --kind, --layers and --heads",

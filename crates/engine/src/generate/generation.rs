@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use polyhead_attention::Capture;
+use polyhead_attention::{Capture, Intervention};
 use polyhead_models::decode::NextToken as _;
 use polyhead_models::decode::sampler::Sampler;
 use polyhead_models::{LanguageModelDecoding, LanguageModelState};
@@ -77,6 +77,7 @@ impl PausedSequence {
 pub struct Generation<'g> {
     generator: &'g Generator,
     capture: Capture,
+    intervention: Intervention,
     waiting: VecDeque<(SequenceId, Sequence)>,
     /// The sequence whose prompt is read in parts.
     partial: Option<(SequenceId, Sequence, PartialPrompt)>,
@@ -95,6 +96,7 @@ impl<'g> Generation<'g> {
         Self {
             generator,
             capture: Capture::off(),
+            intervention: Intervention::default(),
             waiting: VecDeque::new(),
             partial: None,
             rows: Vec::new(),
@@ -147,7 +149,7 @@ impl<'g> Generation<'g> {
     /// If the device fails.
     pub fn pause(&mut self, id: SequenceId) -> Result<Option<PausedSequence>> {
         let Some(row) = self.rows.iter().position(|(other, _)| *other == id) else { return Ok(None) };
-        let decoding = self.generator.decoding(&self.capture);
+        let decoding = self.generator.decoding(&self.capture, &self.intervention);
         let length = self.rows[row].1.read().len();
         let state = self.state.as_ref().map(|state| decoding.prefix(state, row, [length; 2]));
         let state = state.transpose()?.flatten();
@@ -211,6 +213,12 @@ impl<'g> Generation<'g> {
         self
     }
 
+    /// Changes the model; default: no changes. Nothing has joined yet.
+    #[must_use]
+    pub fn with_intervention(self, intervention: Intervention) -> Self {
+        Self { intervention, ..self }
+    }
+
     /// Tokens of prompts that were known from before and not computed again.
     pub fn reused_tokens(&self) -> u64 {
         self.cache.reused()
@@ -224,7 +232,7 @@ impl<'g> Generation<'g> {
         self.admit()?;
         let Some(state) = &mut self.state else { return Ok(Vec::new()) };
         let tokens: Vec<u32> = self.rows.iter().filter_map(|(_, sequence)| sequence.last()).collect();
-        let decoding = self.generator.decoding(&self.capture);
+        let decoding = self.generator.decoding(&self.capture, &self.intervention);
         let logits = decoding.step(state, &tokens)?;
         let advances = draw(self.generator, &mut self.rows, &logits)?;
         let mut generated = Vec::with_capacity(advances.len());
@@ -286,14 +294,14 @@ impl<'g> Generation<'g> {
         let read = |(_, sequence): &(SequenceId, Sequence)| sequence.read();
         let texts: Vec<Vec<u32>> = admitted.iter().map(read).collect();
         let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
-        let decoding: LanguageModelDecoding<'_> = self.generator.decoding(&self.capture);
+        let decoding: LanguageModelDecoding<'_> = self.generator.decoding(&self.capture, &self.intervention);
         let state = prefill(&decoding, &texts, &mut self.cache)?;
         self.append(admitted, state)
     }
 
     /// Reads the next part of a long prompt, if there is one.
     fn read_part(&mut self) -> Result<()> {
-        let decoding = self.generator.decoding(&self.capture);
+        let decoding = self.generator.decoding(&self.capture, &self.intervention);
         if self.partial.is_none() && self.free_rows() > 0 {
             let next = self.waiting.iter().position(|(_, sequence)| self.is_long(sequence));
             if let Some((id, sequence)) = next.and_then(|next| self.waiting.remove(next)) {
@@ -324,7 +332,7 @@ impl<'g> Generation<'g> {
     /// Appends rows to the batch.
     fn append(&mut self, sequences: Vec<(SequenceId, Sequence)>, state: LanguageModelState) -> Result<()> {
         match &mut self.state {
-            Some(own) => self.generator.decoding(&self.capture).join(own, state)?,
+            Some(own) => self.generator.decoding(&self.capture, &self.intervention).join(own, state)?,
             None => self.state = Some(state),
         }
         self.rows.extend(sequences);
@@ -344,7 +352,7 @@ impl<'g> Generation<'g> {
         if rows.is_empty() {
             self.state = None;
         } else if let Some(state) = &mut self.state {
-            let decoding = self.generator.decoding(&self.capture);
+            let decoding = self.generator.decoding(&self.capture, &self.intervention);
             decoding.reorder(state, rows);
             decoding.release(state);
         }

@@ -18,13 +18,13 @@ pub(crate) mod tokenizer;
 
 use std::path::Path;
 
-use polyhead_attention::Capture;
+use polyhead_attention::{Capture, Intervention};
 use polyhead_models::decode::rules::Rules;
 use polyhead_models::decode::sample::SampleOptions;
 use polyhead_models::decode::{DecodeOptions, Lengths};
 use polyhead_models::{LanguageModel, LanguageModelDecoding};
 use polyhead_tensor::Parameters;
-use polyhead_text::tokenizer::Tokenizer;
+use polyhead_text::tokenizer::{Encoding, Tokenizer};
 use serde_json::Value;
 
 use self::settings::GenerationSettings;
@@ -143,16 +143,27 @@ impl Generator {
     /// # Errors
     /// If the prompt is empty and the model has no start token.
     pub fn encode(&self, prompt: &str) -> Result<Vec<u32>> {
-        let mut ids: Vec<u32> = self.start_id.into_iter().collect();
-        ids.extend(self.tokenizer.encode(prompt)?);
-        if ids.is_empty() {
-            ids.extend(self.settings.start_id);
-        }
-        if ids.is_empty() {
+        Ok(self.encoding(prompt)?.ids)
+    }
+
+    /// Same as [`Self::encode`], with pieces and byte ranges of the prompt.
+    ///
+    /// # Errors
+    /// If the prompt is empty and the model has no start token.
+    pub fn encoding(&self, prompt: &str) -> Result<Encoding> {
+        let Encoding { ids, pieces, offsets } = self.tokenizer.tokenizer().encode(prompt)?;
+        let start = self.start_id.or(self.settings.start_id.filter(|_| ids.is_empty()));
+        let piece = |id| self.tokenizer.tokenizer().piece(id).unwrap_or_default();
+        let found = Encoding {
+            ids: start.into_iter().chain(ids).collect(),
+            pieces: start.map(piece).into_iter().chain(pieces).collect(),
+            offsets: start.map(|_| 0..0).into_iter().chain(offsets).collect(),
+        };
+        if found.is_empty() {
             let message = "an empty prompt, expected some text: the model has no start token";
             return Err(Error::request(message, "begin the text yourself"));
         }
-        Ok(ids)
+        Ok(found)
     }
 
     /// The text of a chat as the model's template writes it.
@@ -281,8 +292,13 @@ impl Generator {
 }
 
 impl Generator {
-    fn decoding<'a>(&'a self, capture: &'a Capture) -> LanguageModelDecoding<'a> {
-        LanguageModelDecoding::new(&self.model, &self.parameters, capture)
+    fn decoding<'a>(
+        &'a self,
+        capture: &'a Capture,
+        intervention: &'a Intervention,
+    ) -> LanguageModelDecoding<'a> {
+        let decoding = LanguageModelDecoding::new(&self.model, &self.parameters, capture);
+        LanguageModelDecoding { intervention: Some(intervention).filter(|own| !own.is_empty()), ..decoding }
     }
 
     /// An error if a prompt of `length` tokens is longer than the context.

@@ -1,6 +1,6 @@
 //! Beam search for language models, line by line where lines are counted.
 
-use polyhead_attention::Capture;
+use polyhead_attention::{Capture, Intervention};
 use polyhead_models::decode::Hypothesis;
 use polyhead_models::decode::beam::{BeamOptions, beam};
 use polyhead_models::decode::length_penalty::LengthPenalty;
@@ -68,7 +68,7 @@ fn search(
         early_stopping: settings.early_stopping,
         ..BeamOptions::default()
     };
-    Ok(beam(&generator.decoding(&capture), &[source], &searching)?.remove(0))
+    Ok(beam(&generator.decoding(&capture, &Intervention::default()), &[source], &searching)?.remove(0))
 }
 
 /// True if an end token is the last.

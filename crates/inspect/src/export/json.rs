@@ -16,13 +16,17 @@
 //! | `route` | null, or the languages: `from`, `to` (two-letter codes), `guessed` (true if `from` was detected) |
 //! | `source` | a side: `text`; `tokens`, the end included; `words`, pairs of byte offsets into `text` |
 //! | `target` | the same for the translation; position t of the decoder predicts token t |
-//! | `text` | the one side of a classifier |
+//! | `text` | the one side of a classifier or a language model; position t of a language model reads token t and predicts token t + 1 |
 //! | `start` | the input token of decoder position 0; the input of position t is target token t − 1 |
 //! | `given` | true if the translation was given, false if it was searched for |
 //! | `log_probability`, `score` | the sum over the target's tokens; the sum divided by the length penalty |
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
 //! | `answer`, `probabilities` | of a pointer network: indices of points, and the probability of each step, the end included |
 //! | `beam` | null, or `beam_size` and `nodes`: `parent` (an index into the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (true on the path of the translation) |
+//! | `generated` | of a language model: number of tokens at the end of `text` that the model generated |
+//! | `predictions` | of a language model, for each token the distribution after it: `entropy` in bits; `alternatives`: `id`, `piece`, `label`, `log_probability`, best first; `following`: null after the last token, or `log_probability` and `rank` (from 1) of the token that follows |
+//! | `lens` | of a language model: null, or the logit lens at the positions from `start` on: for each of `layers` its `layer` (null before the first) and `predictions` |
+//! | `contributions` | of a language model: null, or what each of `parts` (`part`: `embedding`, `attention`, `feed_forward` or `final_norm`; `layer`) adds to the `logit` of each of `targets` (`position`, `id`, `piece`, `label`) with the final norm held fixed: `values`, whose sum is the logit; `norms`, lengths of the added vectors |
 //! | `attention` | for each attention `kind` (one of `sites`), `layer`, `heads`, `weights` (heads × queries × keys), `entropy` (bits, a number for each head) |
 //! | `vectors` | for each attention `kind`, `layer`, `heads`, `query`, `key` (heads × positions × d_key), `value` (heads × positions × d_value); empty unless asked for |
 //! | `rollout` | null, or a matrix for each kind: `encoder` (source × source), `decoder` (target × positions read), `cross` (target × source) |
@@ -40,7 +44,7 @@ use polyhead_tensor::Tensor;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::base64;
+use super::{base64, text};
 use crate::entropy::entropy;
 use crate::matrix::Matrix;
 use crate::trace::{
@@ -110,6 +114,7 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             put("answer", found.order.clone().into());
             put("probabilities", found.probabilities.clone().into());
         }
+        TraceOutcome::Text(found) => text::keys(found).into_iter().for_each(|(key, value)| put(&key, value)),
     }
     put("attention", trace.selected(filter).iter().map(attention).collect());
     put("vectors", trace.vectors.iter().map(vectors).collect());
@@ -119,9 +124,9 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
     });
     put("rollout", json!(rollout));
     put("intervention", intervention(trace));
-    let text = Value::Object(all).to_string();
+    let out = Value::Object(all).to_string();
     // These characters occur only inside JSON strings, where both spellings mean the same.
-    text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    out.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
 fn model(trace: &Trace) -> Value {
@@ -135,6 +140,9 @@ fn model(trace: &Trace) -> Value {
     let mut model: Map<String, Value> = stacks.collect();
     model.insert("d_model".into(), trace.d_model.into());
     if let Some(found) = trace.translation() {
+        model.insert("vocab_size".into(), found.vocab_size.into());
+    }
+    if let Some(found) = trace.text() {
         model.insert("vocab_size".into(), found.vocab_size.into());
     }
     Value::Object(model)
@@ -241,6 +249,6 @@ fn array(shape: &[usize], numbers: &[f32]) -> Value {
 }
 
 /// An f32 as the f64 with the same shortest decimal digits.
-fn short(number: f32) -> f64 {
+pub(super) fn short(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }

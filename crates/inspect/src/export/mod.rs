@@ -5,7 +5,9 @@ pub mod base64;
 mod json;
 mod npz;
 mod safetensors;
+mod text;
 
 pub use json::{SiteJson, VERSION, json};
 pub use npz::npz;
 pub use safetensors::safetensors;
+pub use text::{contributions, lens};

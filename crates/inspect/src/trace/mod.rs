@@ -2,7 +2,7 @@
 //!
 //! 1. `observe.rs` runs the forward pass with capture, `token.rs` maps tokens to positions in the texts.
 //! 2. `translation.rs` traces a translation, searched for or given; `classes.rs` a classification,
-//!    `order.rs` the answer of a pointer network.
+//!    `order.rs` the answer of a pointer network, [`text`] a text under a language model.
 //! 3. `step.rs` has probabilities and alternatives, `tree.rs` the beam search tree, `progress.rs` reports the search's progress.
 //!
 //! The text is given to the model as one sentence: it is not split, and nothing is changed before or after.
@@ -21,6 +21,7 @@ mod observe;
 mod order;
 mod progress;
 mod step;
+pub mod text;
 mod token;
 mod translation;
 mod tree;
@@ -29,6 +30,7 @@ pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, ob
 pub use order::OrderTrace;
 pub use progress::ProgressCallback;
 pub use step::{Alternative, TraceStep};
+pub use text::TextTrace;
 pub use token::{Token, TraceSide};
 pub use translation::{TraceOptions, TranslationTrace};
 pub use tree::{BeamNode, BeamTree, NodeFate};
@@ -74,6 +76,8 @@ pub enum TraceOutcome {
     Classes(Vec<Class>),
     /// The order of points; its side is `order`.
     Order(OrderTrace),
+    /// The distributions of next tokens; the side is `text`.
+    Text(TextTrace),
 }
 
 impl Trace {
@@ -86,7 +90,15 @@ impl Trace {
     pub fn translation(&self) -> Option<&TranslationTrace> {
         match &self.outcome {
             TraceOutcome::Translation(found) => Some(found),
-            TraceOutcome::Classes(_) | TraceOutcome::Order(_) => None,
+            TraceOutcome::Classes(_) | TraceOutcome::Order(_) | TraceOutcome::Text(_) => None,
+        }
+    }
+
+    /// The distributions of next tokens, if the model is a language model.
+    pub fn text(&self) -> Option<&TextTrace> {
+        match &self.outcome {
+            TraceOutcome::Text(found) => Some(found),
+            _ => None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! positions has the bits of step-by-step decoding, so these are the weights that produced the translation, whichever search
 //! found it.
 
+use polyhead_attention::capture::Weights;
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site};
 use polyhead_models::{Encoder, SequenceToSequence};
@@ -108,13 +109,37 @@ fn run_pass(
     options: &ObserveOptions<'_>,
     forward: impl FnOnce(&Pass<'_>) -> Result<Var>,
 ) -> Result<Observed> {
+    let (logits, captured) = captured_pass(parameters, options, KeepActivations::No, forward)?;
+    let attentions = weights_of(captured.weights);
+    Ok(Observed { attentions, vectors: captured.vectors, logits: logits.value().clone() })
+}
+
+/// Capture of the outputs of layers in addition to attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeepActivations {
+    No,
+    Yes,
+}
+
+/// The result of `forward`, and what was captured.
+pub(super) fn captured_pass(
+    parameters: &Parameters,
+    options: &ObserveOptions<'_>,
+    activations: KeepActivations,
+    forward: impl FnOnce(&Pass<'_>) -> Result<Var>,
+) -> Result<(Var, polyhead_attention::Trace)> {
     let capture = Capture::on(options.filter.clone());
     let capture = if options.vectors == CaptureVectors::Yes { capture.with_vectors() } else { capture };
+    let capture = if activations == KeepActivations::Yes { capture.with_activations() } else { capture };
     let tape = Tape::inference();
     let pass = Pass { intervention: options.intervention, ..Pass::new(&tape, parameters, &capture) };
-    let logits = forward(&pass)?.value().clone();
-    let captured = capture.take();
-    let attentions = captured.weights.into_iter().map(|found| {
+    let result = forward(&pass)?;
+    Ok((result, capture.take()))
+}
+
+/// Captured weights as matrices; the batch has one row.
+pub(super) fn weights_of(captured: Vec<Weights>) -> Vec<AttentionWeights> {
+    let attentions = captured.into_iter().map(|found| {
         let k_len = found.weights.shape()[3];
         let size = found.weights.shape()[2] * k_len;
         let head = |numbers: &[f32]| Matrix::new(k_len, numbers.to_vec());
@@ -124,5 +149,5 @@ fn run_pass(
             weights: found.weights.data().chunks_exact(size).map(head).collect(),
         }
     });
-    Ok(Observed { attentions: attentions.collect(), vectors: captured.vectors, logits })
+    attentions.collect()
 }

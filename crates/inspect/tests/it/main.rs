@@ -4,6 +4,7 @@
 mod charts;
 mod export;
 mod outside;
+mod text;
 mod trace;
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The decoder: a causal `Stack` over embedded tokens, applied to whole sequences in training and to prompts, and token by
 //! token in decoding.
 
-use polyhead_attention::layers::Embedding;
+use polyhead_attention::layers::{Embedding, Norm};
 use polyhead_attention::{Builder, Pass, SiteGroup};
 use polyhead_tensor::ops::attention::StepRows;
 use polyhead_tensor::repeated::Repeated;
@@ -113,6 +113,11 @@ impl DecoderStack {
     /// The attention layers of the stack.
     pub(crate) fn sites(&self) -> impl Iterator<Item = SiteGroup> {
         self.stack.sites()
+    }
+
+    /// The norm after the last layer.
+    pub(crate) fn final_norm(&self) -> Option<&Norm> {
+        self.stack.final_norm()
     }
 
     /// Maximum number of positions, if positions come from a table.

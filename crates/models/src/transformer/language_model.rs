@@ -15,9 +15,9 @@
 //! ```
 
 use polyhead_attention::layers::feed_forward::Gate;
-use polyhead_attention::layers::{Bias, Embedding, NormKind};
+use polyhead_attention::layers::{Bias, Embedding, Norm, NormKind};
 use polyhead_attention::multi_head::ProjectionBiases;
-use polyhead_attention::{AttentionKind, Builder, Pass, Sites};
+use polyhead_attention::{AttentionKind, Builder, Pass, Sites, Trace};
 use polyhead_tensor::ops::attention::KeysValues;
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{ParameterId, Parameters, Tensor, Var};
@@ -28,6 +28,7 @@ use super::config::{
 };
 use super::decoder::{DecoderStack, DecoderState, Replay};
 use super::input::InputOptions;
+use super::residual_stream::ResidualStream;
 use super::stack::{LayerOptions, SpecialLayers, StackOptions};
 use super::validate;
 use crate::ids::Ids;
@@ -289,6 +290,26 @@ impl TransformerLanguageModel {
     pub(crate) fn hidden(&self, pass: &Pass<'_>, ids: &Ids) -> Result<Var> {
         let states = self.decoder.forward(pass, None, ids)?;
         Ok(states.reshaped(&[ids.rows() * ids.length(), self.config.d_model]))
+    }
+
+    /// The residual stream of a text that a pass captured.
+    pub(crate) fn residual_stream(&self, trace: &Trace) -> Result<ResidualStream<'_>> {
+        ResidualStream::new(self, trace)
+    }
+
+    /// The name of the stack of layers.
+    pub(super) fn stack_name(&self) -> &'static str {
+        DECODER.stack
+    }
+
+    /// The final norm.
+    pub(super) fn final_norm(&self) -> Option<&Norm> {
+        self.decoder.final_norm()
+    }
+
+    /// True if norms are before the sub-layers.
+    pub(crate) fn is_pre_norm(&self) -> bool {
+        self.config.norm_order == NormOrder::Pre
     }
 
     /// The output layer; it has no bias.

@@ -182,6 +182,11 @@ impl Stack {
         [Some(self.kind), self.cross].into_iter().flatten().map(group)
     }
 
+    /// The norm after the last layer.
+    pub(crate) fn final_norm(&self) -> Option<&Norm> {
+        self.norm.as_ref()
+    }
+
     /// The mask of self-attention, apart from padding.
     pub(crate) fn mask(&self) -> &Mask {
         &self.mask

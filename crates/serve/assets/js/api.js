@@ -28,17 +28,34 @@ export async function postEmbeddings(words) {
   return (await checked(await post("api/embeddings", { words }))).json();
 }
 
-export async function postAttention(request) {
-  return (await checked(await post("api/attention", request))).json();
+/** The weights of an attention site. */
+export async function postAttention(isText, request) {
+  return (await checked(await post(`api/${isText ? "text/" : ""}attention`, request))).json();
 }
 
-export async function postNeurons(request, signal) {
-  return (await checked(await post("api/neurons", request, signal))).json();
+/** Queries and keys of a head. */
+export async function postNeurons(isText, request, signal) {
+  return (await checked(await post(`api/${isText ? "text/" : ""}neurons`, request, signal))).json();
 }
 
-/** `{translation, trace}`; reports the growing translation to `onGrowth({text, tokens})`. Lines of JSON, the answer last. */
-export async function streamTrace(request, onGrowth, signal) {
-  const response = await checked(await post("api/translate", request, signal));
+/** The trace of a text under a language model. */
+export async function postText(request, signal) {
+  return (await (await checked(await post("api/text/trace", request, signal))).json()).trace;
+}
+
+/** The logit lens at some positions of a text. */
+export async function postLens(request, signal) {
+  return (await checked(await post("api/text/lens", request, signal))).json();
+}
+
+/** What the layers add to a logit. */
+export async function postContributions(request, signal) {
+  return (await checked(await post("api/text/contributions", request, signal))).json();
+}
+
+/** `{translation, trace}`; reports the growing text to `onGrowth({text, tokens})`. Lines of JSON, the answer last. */
+export async function streamTrace(path, request, onGrowth, signal) {
+  const response = await checked(await post(path, request, signal));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const rest = [];
   for (;;) {

@@ -1,7 +1,7 @@
 // State that all views share: the model, the request, its translation and the trace of one segment. Views listen to its
 // events and store nothing of it.
 
-import { ApiError, postAttention, streamTrace } from "./api.js";
+import { ApiError, postAttention, postNeurons, streamTrace } from "./api.js";
 import { Trace } from "./trace.js";
 
 export class App {
@@ -9,6 +9,8 @@ export class App {
     Object.assign(this, { model, isLive, trace: null, translation: null, request: null, listeners: new Map(), running: null });
     // The attention site that all views show, so that it survives a change of view.
     this.selection = { kind: null, layer: null, head: 0 };
+    // The position and the token of a text that all views of a language model show.
+    this.place = { position: 0, token: null };
     // A head and a token for one view to show alone: `{ view, head, row }`.
     this.focus = null;
   }
@@ -26,6 +28,7 @@ export class App {
     this.translation = translation;
     this.trace = json && new Trace(json, (trace, kind, layer) => this.missing(trace, kind, layer));
     if (this.trace) this.clampSelection();
+    if (this.trace?.text) this.clampPlace();
     this.emit("trace", this.trace);
   }
 
@@ -50,6 +53,23 @@ export class App {
     this.selection.head = Math.min(this.selection.head, this.trace.headCount(this.selection.kind) - 1);
   }
 
+  /** Keeps the position, unless the text is too short: then it is the last one. */
+  clampPlace() {
+    const last = this.trace.text.length - 1;
+    if (this.place.position > last || !this.place.isChosen) this.place = { position: last, token: null };
+  }
+
+  /** Chooses a position of a text, and a token that may follow it; default: the one that does. */
+  choose(position, token = null) {
+    this.place = { position, token, isChosen: true };
+    this.emit("place", this.place);
+  }
+
+  /** True for a language model. */
+  get isText() {
+    return this.model.task === "language-model";
+  }
+
   /** Translates and traces `{text, from, to, as_is, segment, beam_size, prefix}`. A new request cancels a running one. */
   async run(request) {
     this.running?.abort();
@@ -58,10 +78,11 @@ export class App {
     this.request = request;
     this.emit("started", request);
     try {
-      const found = await streamTrace(request, (growth) => this.emit("growth", growth), running.signal);
+      const path = this.isText ? "api/text" : "api/translate";
+      const found = await streamTrace(path, request, (growth) => this.emit("growth", growth), running.signal);
       if (this.running !== running) return;
       this.running = null;
-      this.show(found.trace, found.translation);
+      this.show(found.trace, found.translation ?? null);
       this.emit("ended", null);
     } catch (error) {
       if (error.name === "AbortError" || this.running !== running) return;
@@ -78,13 +99,17 @@ export class App {
         new ApiError("this attention is not in the file", "Select it with --kind, --layers and --heads of polyhead inspect"),
       );
     }
-    const ids = (tokens) => tokens.map((token) => token.id);
-    return postAttention({
-      source: ids(trace.source),
-      target: ids(trace.target),
-      kind,
-      layer,
-      intervention: trace.json.intervention,
-    });
+    return postAttention(this.isText, { ...tokensOf(trace), kind, layer, intervention: trace.json.intervention });
   }
+
+  /** Queries and keys of one head. */
+  neurons(trace, site, signal) {
+    return postNeurons(this.isText, { ...tokensOf(trace), ...site, intervention: trace.json.intervention }, signal);
+  }
+}
+
+/** The tokens that a trace is of, as requests have them. */
+export function tokensOf(trace) {
+  const ids = (tokens) => tokens.map((token) => token.id);
+  return trace.text ? { ids: ids(trace.text) } : { source: ids(trace.source), target: ids(trace.target) };
 }

@@ -37,7 +37,8 @@ export function frame(app, views, sentence) {
     }),
   );
   const built = new Map();
-  const blank = element("div", { class: "empty" }, element("p", {}, "Nothing to show: the model has not decoded a text."));
+  const verb = app.isText ? "read" : "decoded";
+  const blank = element("div", { class: "empty" }, element("p", {}, `Nothing to show: the model has not ${verb} a text.`));
   let current = null;
 
   function show() {
@@ -91,7 +92,8 @@ function footer(app) {
   const { name, parameters, sites, d_model: width } = app.model;
   const stacks = [...new Map(sites.map((site) => [site.stack, site])).values()];
   const heads = [...new Set(stacks.map((stack) => stack.n_heads))].join(" and ");
-  const sizes = `${stacks.map((stack) => stack.n_layers).join(" + ")} layers, ${heads} heads, width ${width}`;
+  const layers = stacks.length ? `${stacks.map((stack) => stack.n_layers).join(" + ")} layers, ${heads} heads, ` : "";
+  const sizes = `${layers}width ${width}`;
   const count = parameters
     ? `, ${parameters < 1e6 ? grouped(parameters) : `${(parameters / 1e6).toFixed(1)} million`} parameters`
     : "";

@@ -5,6 +5,7 @@ import { App } from "./app.js";
 import { frame } from "./frame.js";
 import { errorText, getModel } from "./api.js";
 import { sentenceBar } from "./sentence.js";
+import { promptBar } from "./prompt.js";
 import { translateView } from "./views/translate.js";
 import { headsView } from "./views/heads.js";
 import { modelView } from "./views/model.js";
@@ -13,25 +14,52 @@ import { heatMapView } from "./views/heat_map.js";
 import { beamView } from "./views/beam.js";
 import { interveneView } from "./views/intervene.js";
 import { lessonsView } from "./views/lessons.js";
+import { textView } from "./views/text.js";
+import { lensView } from "./views/lens.js";
+import { contributionsView } from "./views/contributions.js";
+import { interveneTextView } from "./views/intervene_text.js";
 
 const views = [translateView, headsView, modelView, neuronsView, heatMapView, beamView, interveneView, lessonsView];
+
+const attentionViews = [headsView, modelView, neuronsView, heatMapView];
+
+/** The views of a language model, as far as it has what they show. */
+function textViews({ sites, has_lens: hasLens, has_contributions: hasContributions }) {
+  const hasAttention = sites.length > 0;
+  return [
+    textView,
+    hasLens && lensView,
+    hasContributions && contributionsView,
+    ...(hasAttention ? attentionViews : []),
+    hasAttention && interveneTextView,
+    lessonsView,
+  ].filter(Boolean);
+}
+
+/** What a page in a file knows about its language model. */
+function described(model, trace) {
+  const task = "language-model";
+  return { ...model, task, has_lens: trace.lens !== null, has_contributions: trace.contributions !== null };
+}
 
 async function start() {
   const embedded = document.getElementById("trace");
   if (embedded) {
-    const { model, trace } = JSON.parse(embedded.textContent);
+    const { model: own, trace } = JSON.parse(embedded.textContent);
+    const model = trace.predictions ? described(own, trace) : own;
     const app = new App({ model, isLive: false });
     app.show(trace);
+    const shown = app.isText ? textViews(model) : views;
     frame(
       app,
-      views.filter((view) => !view.needsModel),
+      shown.filter((view) => !view.needsModel),
       null,
     );
     return;
   }
   const app = new App({ model: await getModel(), isLive: true });
-  const sentence = sentenceBar(app);
-  frame(app, views, sentence.node);
+  const sentence = app.isText ? promptBar(app) : sentenceBar(app);
+  frame(app, app.isText ? textViews(app.model) : views, sentence.node);
   await sentence.start();
 }
 

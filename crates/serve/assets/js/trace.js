@@ -58,8 +58,10 @@ export class Trace {
   constructor(json, missing) {
     this.json = json;
     this.missing = missing;
-    this.source = json.source.tokens;
-    this.target = json.target.tokens;
+    // A language model has one text instead.
+    this.source = json.source?.tokens;
+    this.target = json.target?.tokens;
+    this.text = json.predictions ? json.text.tokens : null;
     // The attention sites of the model, by kind.
     this.sites = new Map(json.sites.map((site) => [site.kind, site]));
     this.loaded = new Map(json.attention.map((packed) => [`${packed.kind} ${packed.layer}`, packed]));
@@ -79,16 +81,26 @@ export class Trace {
     return this.sites.get(kind).n_heads;
   }
 
+  /** Tokens of the longest side. */
+  get longest() {
+    return Math.max(...this.json.sides.map((name) => this.json[name].tokens.length));
+  }
+
+  /** True if every side has words. */
+  get hasWords() {
+    return this.json.sides.every((name) => this.json[name].words.length > 0);
+  }
+
   /** The query tokens. */
   queries(kind) {
     return this.json[this.sites.get(kind).queries].tokens;
   }
 
-  /** The key tokens: in causal attention, the decoder's input. */
+  /** The key tokens: in causal attention, the decoder's input, which a start token may begin. */
   keys(kind) {
     const { keys, causal } = this.sites.get(kind);
     const { tokens } = this.json[keys];
-    return causal ? [this.json.start, ...tokens.slice(0, -1)] : tokens;
+    return causal && this.json.start ? [this.json.start, ...tokens.slice(0, -1)] : tokens;
   }
 
   has(kind, layer) {

@@ -13,7 +13,7 @@ use crate::wire::{self, AttentionRequest, ModelAnswer, StackAnswer};
 use crate::{Error, Result};
 
 /// Maximum weights that are sent as f32; more are sent as f16.
-const MAX_F32: usize = 2_000_000;
+pub(super) const MAX_F32: usize = 2_000_000;
 
 impl Explorer {
     /// The description of the model.
@@ -133,10 +133,10 @@ impl Explorer {
 }
 
 /// Bytes of memory for each captured weight: as captured, as a matrix, as bytes, and as text three times.
-const WEIGHT_MEMORY: usize = 28;
+pub(super) const WEIGHT_MEMORY: usize = 28;
 
 /// Vectors of the model's width that a pass holds for each position.
-const STATES: usize = 32;
+pub(super) const STATES: usize = 32;
 
 pub(super) fn at_most(found: usize, limit: usize, what: &str) -> Result<()> {
     if found <= limit {
@@ -145,7 +145,7 @@ pub(super) fn at_most(found: usize, limit: usize, what: &str) -> Result<()> {
     Err(Error::TooLarge { found: format!("{found} {what}"), limit: limit.to_string() })
 }
 
-fn skipped() -> Error {
+pub(super) fn skipped() -> Error {
     let message = "this layer is skipped, so it has no attention";
     Error::request(message, "enable the layer again")
 }

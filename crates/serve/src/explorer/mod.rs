@@ -2,23 +2,28 @@
 //!
 //! 1. `guard.rs` refuses requests of other pages, `routes.rs` maps paths to handlers.
 //! 2. `translation.rs` translates and traces, `inspect.rs` runs the model, on threads of its own, two requests at a time, so that the page stays responsive.
-//! 3. `call.rs` has the memory, the turn and the deadline of a call.
+//! 3. `text.rs` does the same for a language model.
+//! 4. `call.rs` has the memory, the turn and the deadline of a call.
 
 mod call;
 mod embeddings;
 pub(crate) mod guard;
 mod inspect;
 pub(crate) mod routes;
+mod text;
 mod translation;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use axum::Router;
 use polyhead_translate::Engine;
 
 use crate::server::LoadedModel;
 use crate::wire::ExplorerLimits;
 use crate::{Error, Result};
+
+pub use text::TextExplorer;
 
 /// The port that is tried first.
 pub const PORT: u16 = 7465;
@@ -76,35 +81,40 @@ impl Explorer {
     /// # Errors
     /// If the port is in use, or all that were tried.
     pub fn listen(self, port: Port) -> Result<Listening> {
-        let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-        let (first, last) = match port {
-            Port::Exactly(port) => (port, port),
-            Port::Free => (PORT, PORT + N_PORTS - 1),
-        };
-        let mut tried = (first..=last).map(|port| bind(port).map_err(|source| Error::Port { port, source }));
-        let failed = match tried.next().expect("one port at least") {
-            Ok(listener) => return Listening::new(self, listener),
-            Err(error) => error,
-        };
-        match tried.find_map(Result::ok) {
-            Some(listener) => Listening::new(self, listener),
-            None => Err(failed),
-        }
+        let listener = bind(port)?;
+        let explorer = Arc::new(self);
+        let source: routes::ExplorerSource<Self> = Arc::new(move || Ok(explorer.clone()));
+        Listening::new(routes::routes(source, routes::ExplorerOptions::default()), listener)
     }
+}
+
+/// Binds a port of the loopback address.
+fn bind(port: Port) -> Result<TcpListener> {
+    let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    let (first, last) = match port {
+        Port::Exactly(port) => (port, port),
+        Port::Free => (PORT, PORT + N_PORTS - 1),
+    };
+    let mut tried = (first..=last).map(|port| bind(port).map_err(|source| Error::Port { port, source }));
+    let failed = match tried.next().expect("one port at least") {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    tried.find_map(Result::ok).ok_or(failed)
 }
 
 /// An explorer with its bound port.
 #[derive(Debug)]
 pub struct Listening {
-    explorer: Arc<Explorer>,
+    routes: Router,
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl Listening {
-    fn new(explorer: Explorer, listener: TcpListener) -> Result<Self> {
+    fn new(routes: Router, listener: TcpListener) -> Result<Self> {
         let address = listener.local_addr().map_err(Error::Server)?;
-        Ok(Self { explorer: Arc::new(explorer), listener, address })
+        Ok(Self { routes, listener, address })
     }
 
     /// Address of the page.
@@ -117,14 +127,12 @@ impl Listening {
     /// # Errors
     /// If the listener fails.
     pub fn run(self) -> Result<()> {
-        let Self { explorer, listener, address } = self;
+        let Self { routes, listener, address } = self;
         // One thread is plenty for the network; models run on threads of their own.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(Error::Server)?.block_on(async move {
             listener.set_nonblocking(true).map_err(Error::Server)?;
             let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Server)?;
-            let options = routes::ExplorerOptions::default();
-            let routes = routes::routes(Arc::new(move || Ok(explorer.clone())), options);
             axum::serve(listener, routes::guarded(routes, address)).await.map_err(Error::Server)
         })
     }

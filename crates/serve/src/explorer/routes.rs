@@ -21,9 +21,10 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::Explorer;
 use super::call::{Call, Stop, StopOnDrop};
 use super::guard::{guard, with_security_headers};
+use super::text::LineCallback;
+use super::{Explorer, TextExplorer};
 use crate::blocking::{blocking, blocking_if_large};
 use crate::front::ErrorResponse;
 use crate::front::body::{self, BodyLimits};
@@ -38,7 +39,7 @@ const JSON: &str = "application/json";
 const MAX_WAITING: usize = 32;
 
 /// Returns the explorer of the current model, which a reload may replace; loading may take a while.
-pub(crate) type ExplorerSource = Arc<dyn Fn() -> Result<Arc<Explorer>> + Send + Sync>;
+pub(crate) type ExplorerSource<E> = Arc<dyn Fn() -> Result<Arc<E>> + Send + Sync>;
 
 /// Options of the routes.
 #[derive(Debug, Clone)]
@@ -60,10 +61,9 @@ impl Default for ExplorerOptions {
     }
 }
 
-/// State that all handlers share.
-#[derive(Clone)]
-struct ExplorerState {
-    source: ExplorerSource,
+/// State that all handlers share; `E` is the explorer of a kind of model.
+struct ExplorerState<E> {
+    source: ExplorerSource<E>,
     options: ExplorerOptions,
     running: Arc<Semaphore>,
     /// Calls that wait or run, by client, counted like memory: one client leaves as many places as it takes.
@@ -73,7 +73,36 @@ struct ExplorerState {
     limit: usize,
 }
 
-impl ExplorerState {
+// Not derived: the explorer itself is not cloned.
+impl<E> Clone for ExplorerState<E> {
+    fn clone(&self) -> Self {
+        Self {
+            source: self.source.clone(),
+            options: self.options.clone(),
+            running: self.running.clone(),
+            waiting: self.waiting.clone(),
+            pool: self.pool.clone(),
+            limit: self.limit,
+        }
+    }
+}
+
+impl<E> ExplorerState<E> {
+    /// The state before the first call; a request has at most `limit` bytes.
+    fn new(source: ExplorerSource<E>, options: ExplorerOptions, limit: usize) -> Self {
+        let pool = options.threads.and_then(|threads| {
+            rayon::ThreadPoolBuilder::new().num_threads(threads).build().map(Arc::new).ok()
+        });
+        Self {
+            source,
+            running: Arc::new(Semaphore::new(options.running)),
+            waiting: Arc::new(MemoryBudget::new(MAX_WAITING + options.running)),
+            options,
+            pool,
+            limit,
+        }
+    }
+
     /// Reads and parses a request, and takes a place to wait.
     async fn enter<R: DeserializeOwned + Send + 'static>(&self, request: Request) -> Result<(R, Call)> {
         let client = request.extensions().get::<Client>().cloned();
@@ -113,12 +142,9 @@ pub(super) fn guarded(routes: Router, address: SocketAddr) -> Router {
     routes.layer(from_fn_with_state(address, guard))
 }
 
-/// All routes.
-pub(crate) fn routes(source: ExplorerSource, options: ExplorerOptions) -> Router {
+/// All routes of a translator.
+pub(crate) fn routes(source: ExplorerSource<Explorer>, options: ExplorerOptions) -> Router {
     let limit = source().map_or_else(|_| ExplorerLimits::default().body, |explorer| explorer.limits.body);
-    let pool = options
-        .threads
-        .and_then(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().map(Arc::new).ok());
     Router::new()
         .route("/api/model", get(model))
         .route("/api/trace", post(trace))
@@ -127,14 +153,23 @@ pub(crate) fn routes(source: ExplorerSource, options: ExplorerOptions) -> Router
         .route("/api/neurons", post(neurons))
         .route("/api/embeddings", post(embeddings))
         .fallback(file)
-        .with_state(ExplorerState {
-            source,
-            running: Arc::new(Semaphore::new(options.running)),
-            waiting: Arc::new(MemoryBudget::new(MAX_WAITING + options.running)),
-            options,
-            pool,
-            limit,
-        })
+        .with_state(ExplorerState::new(source, options, limit))
+}
+
+/// All routes of a language model.
+pub(super) fn text_routes(explorer: Arc<TextExplorer>, options: ExplorerOptions) -> Router {
+    let limit = explorer.limits.body;
+    let source: ExplorerSource<TextExplorer> = Arc::new(move || Ok(explorer.clone()));
+    Router::new()
+        .route("/api/model", get(text_model))
+        .route("/api/text", post(text))
+        .route("/api/text/trace", post(text_trace))
+        .route("/api/text/lens", post(text_lens))
+        .route("/api/text/contributions", post(text_contributions))
+        .route("/api/text/attention", post(text_attention))
+        .route("/api/text/neurons", post(text_neurons))
+        .fallback(file)
+        .with_state(ExplorerState::new(source, options, limit))
 }
 
 /// An error as a response.
@@ -153,32 +188,80 @@ async fn file(uri: Uri) -> Response {
     with_security_headers(([(header::CONTENT_TYPE, asset.media_type())], asset.text).into_response())
 }
 
-async fn model(State(state): State<ExplorerState>) -> Response {
+async fn model(State(state): State<ExplorerState<Explorer>>) -> Response {
     let work = move || Ok(serde_json::to_string(&(state.source)()?.model()).expect("plain values"));
     json_or_error(blocking(work).await)
 }
 
-async fn trace(State(state): State<ExplorerState>, request: Request) -> Response {
+async fn trace(State(state): State<ExplorerState<Explorer>>, request: Request) -> Response {
     let work = |explorer: &Explorer, request, call: &mut Call| {
         explorer.trace(&request, &|_| ControlFlow::Continue(()), call)
     };
     answered(state, request, work).await
 }
 
-async fn attention(State(state): State<ExplorerState>, request: Request) -> Response {
+async fn attention(State(state): State<ExplorerState<Explorer>>, request: Request) -> Response {
     answered(state, request, |explorer, request, call| explorer.attention(&request, call)).await
 }
 
-async fn neurons(State(state): State<ExplorerState>, request: Request) -> Response {
+async fn neurons(State(state): State<ExplorerState<Explorer>>, request: Request) -> Response {
     answered(state, request, |explorer, request, call| explorer.neurons(&request, call)).await
 }
 
-async fn embeddings(State(state): State<ExplorerState>, request: Request) -> Response {
+async fn embeddings(State(state): State<ExplorerState<Explorer>>, request: Request) -> Response {
     answered(state, request, |explorer, request, _| explorer.embeddings(&request)).await
 }
 
 /// Streams the growing translation, one line of JSON at a time.
-async fn translate(State(state): State<ExplorerState>, request: Request) -> Response {
+async fn translate(State(state): State<ExplorerState<Explorer>>, request: Request) -> Response {
+    let work = |explorer: &Explorer, request, lines: LineCallback<'_>, call: &mut Call| {
+        explorer.trace(&request, &|ids: &[u32]| lines(explorer.growth(ids)), call)
+    };
+    streamed(state, request, work).await
+}
+
+async fn text_model(State(state): State<ExplorerState<TextExplorer>>) -> Response {
+    let work = move || Ok(serde_json::to_string(&(state.source)()?.model()).expect("plain values"));
+    json_or_error(blocking(work).await)
+}
+
+/// Streams the growing text, one line of JSON at a time.
+async fn text(State(state): State<ExplorerState<TextExplorer>>, request: Request) -> Response {
+    let work = |explorer: &TextExplorer, request, lines: LineCallback<'_>, call: &mut Call| {
+        explorer.trace(&request, lines, call)
+    };
+    streamed(state, request, work).await
+}
+
+async fn text_trace(State(state): State<ExplorerState<TextExplorer>>, request: Request) -> Response {
+    let work = |explorer: &TextExplorer, request, call: &mut Call| {
+        explorer.trace(&request, &|_| ControlFlow::Continue(()), call)
+    };
+    answered(state, request, work).await
+}
+
+async fn text_lens(State(state): State<ExplorerState<TextExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.lens(&request, call)).await
+}
+
+async fn text_contributions(State(state): State<ExplorerState<TextExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.contributions(&request, call)).await
+}
+
+async fn text_attention(State(state): State<ExplorerState<TextExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.attention(&request, call)).await
+}
+
+async fn text_neurons(State(state): State<ExplorerState<TextExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.neurons(&request, call)).await
+}
+
+/// Streams what `work` says while it runs, and its JSON as the last line.
+async fn streamed<E: Send + Sync + 'static, R: DeserializeOwned + Send + 'static>(
+    state: ExplorerState<E>,
+    request: Request,
+    work: impl FnOnce(&E, R, LineCallback<'_>, &mut Call) -> Result<String> + Send + 'static,
+) -> Response {
     let (request, call) = match state.enter(request).await {
         Ok(entered) => entered,
         Err(error) => return ErrorResponse::from(error).into_response(),
@@ -197,16 +280,15 @@ async fn translate(State(state): State<ExplorerState>, request: Request) -> Resp
             let work = move || {
                 let explorer = (state.source)()?;
                 let found = state.run(|| {
-                    let watcher = |ids: &[u32]| {
-                        let line = Bytes::from(explorer.growth(ids));
+                    let watcher = |line: String| {
                         // The client may have disconnected.
-                        if growing.blocking_send(line).is_ok() {
+                        if growing.blocking_send(Bytes::from(line)).is_ok() {
                             ControlFlow::Continue(())
                         } else {
                             ControlFlow::Break(())
                         }
                     };
-                    explorer.trace(&request, &watcher, &mut call)
+                    work(&explorer, request, &watcher, &mut call)
                 });
                 Ok(call.finish(found)?.counted("\n"))
             };
@@ -223,10 +305,10 @@ async fn translate(State(state): State<ExplorerState>, request: Request) -> Resp
 }
 
 /// Reads a request, runs `work` on another thread when it is its turn, and answers with its JSON.
-async fn answered<R: DeserializeOwned + Send + 'static>(
-    state: ExplorerState,
+async fn answered<E: Send + Sync + 'static, R: DeserializeOwned + Send + 'static>(
+    state: ExplorerState<E>,
     request: Request,
-    work: impl FnOnce(&Explorer, R, &mut Call) -> Result<String> + Send + 'static,
+    work: impl FnOnce(&E, R, &mut Call) -> Result<String> + Send + 'static,
 ) -> Response {
     let found = async {
         let (request, call) = state.enter(request).await?;

@@ -49,6 +49,11 @@ impl TraceFormat {
         })
     }
 
+    /// True for a file that shows attention alone.
+    pub(super) fn needs_attention(self) -> bool {
+        matches!(self, Self::Picture(_) | Self::Npz | Self::Safetensors)
+    }
+
     /// Writes the trace to `path`.
     pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection, model: &str) -> Result<()> {
         let filter = selection.filter();

@@ -12,12 +12,13 @@ use polyhead_inspect::label::visible;
 use polyhead_inspect::selection::Selection;
 use polyhead_inspect::trace::{OrderTrace, Trace, TraceOutcome, TraceSide, TranslationTrace};
 
+use super::{lens, text_screen};
 use crate::report::{aligned, print_text};
 
 /// Width of the output, in columns, where there is no terminal.
 const WIDTH: usize = 100;
 /// Maximum number of rows of a heat-map and of tokens in the list; pictures show all.
-const MAX_ROWS: usize = 60;
+pub(super) const MAX_ROWS: usize = 60;
 
 /// Prints the trace; `plain` is the trace of the unchanged model, where there are interventions.
 pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) -> Result<()> {
@@ -30,16 +31,27 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
         measure: console::measure_text_width,
     };
     let mut out = summary(trace, plain);
-    out += &format!("\n{}, percent\n", selection.pictured(&trace.sites)?.kind.title());
-    match selection.maps(trace) {
-        Ok((maps, _)) => maps.iter().for_each(|map| out += &format!("\n{}", text(map, &options))),
-        // The rest of the output does not need the heat-maps.
-        Err(reason) => out += &format!("\n{reason} (hint: {})\n", reason.hint()),
+    if !trace.sites.is_empty() {
+        out += &format!("\n{}, percent\n", selection.pictured(&trace.sites)?.kind.title());
+        match selection.maps(trace) {
+            Ok((maps, _)) => maps.iter().for_each(|map| out += &format!("\n{}", text(map, &options))),
+            // The rest of the output does not need the heat-maps.
+            Err(reason) => out += &format!("\n{reason} (hint: {})\n", reason.hint()),
+        }
     }
     if let (Some(found), Some(written)) = (trace.translation(), trace.sides.last()) {
         out += &probabilities(found, written, width);
     }
-    out += &entropies(trace);
+    if let (Some(found), Some(side)) = (trace.text(), trace.sides.first()) {
+        out += &text_screen::predictions(found, side, width);
+        out += &found.lens.as_ref().map(|layers| lens::table(layers, side, width)).unwrap_or_default();
+        if let Some(all) = &found.contributions {
+            all.targets.iter().for_each(|target| out += &lens::contributions(all, target, side));
+        }
+    }
+    if !trace.sites.is_empty() {
+        out += &entropies(trace);
+    }
     print_text(&out)
 }
 
@@ -105,6 +117,7 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
                 rows.push(("unchanged", list(unchanged)));
             }
         }
+        TraceOutcome::Text(found) => rows.extend(text_screen::summary((found, trace), plain)),
     }
     aligned(&rows)
 }

@@ -64,7 +64,7 @@ function build(app) {
             element(
               "a",
               { href: "#heads" },
-              `${app.trace.headCount(app.trace.alignmentSite.kind)} of them on “${app.trace.json.source.text}”`,
+              `${app.trace.headCount(app.trace.alignmentSite.kind)} of them on “${app.trace.json[app.trace.json.sides[0]].text}”`,
             ),
             ".",
           ]

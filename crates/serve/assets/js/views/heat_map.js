@@ -42,7 +42,7 @@ function build(app) {
       const found = await trace.attention(kind, layer);
       if (app.trace !== trace || selection.kind !== kind || selection.layer !== layer || selection.head !== head) return;
       const pieces = head === "mean" ? found.mean() : found.matrix(head);
-      const byWords = unit.value === "words" && trace.json.source.words.length && trace.json.target.words.length;
+      const byWords = unit.value === "words" && trace.hasWords;
       const [rows, columns] = byWords
         ? [trace.words(kind, "queries"), trace.words(kind, "keys")]
         : [trace.queries(kind), trace.keys(kind)];

@@ -22,7 +22,7 @@ function build(app) {
     const key = trace && `${isDark()}`;
     if (!trace || (done?.trace === trace && done.key === key)) return;
     done = { trace, key };
-    const longest = Math.max(trace.source.length, trace.target.length);
+    const { longest } = trace;
     if (longest > app.model.limits.neurons) {
       const text = `The text has ${longest} tokens; this view shows up to ${app.model.limits.neurons}. Heat-map shows one head at a time.`;
       replace(node, element("div", { class: "empty" }, element("p", {}, text)));

@@ -2,7 +2,7 @@
 
 import { drawn, element, replace } from "../dom.js";
 import { readArray } from "../arrays.js";
-import { errorText, postNeurons } from "../api.js";
+import { errorText } from "../api.js";
 import { list } from "../controls.js";
 import { signed } from "../colour.js";
 import { bar, strip } from "../figures.js";
@@ -72,19 +72,8 @@ function build(app) {
   }
 
   async function fetched(trace, kind, layer, head, signal) {
-    const ids = (tokens) => tokens.map((token) => token.id);
     const vectors = app.isLive
-      ? await postNeurons(
-          {
-            source: ids(trace.source),
-            target: ids(trace.target),
-            kind,
-            layer,
-            head,
-            intervention: trace.json.intervention,
-          },
-          signal,
-        )
+      ? await app.neurons(trace, { kind, layer, head }, signal)
       : trace.json.vectors.find((own) => own.kind === kind && own.layer === layer);
     if (!vectors?.heads.includes(head)) return null;
     const index = vectors.heads.indexOf(head);
