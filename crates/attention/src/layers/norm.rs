@@ -157,15 +157,17 @@ impl Norm {
         };
         let mean = |numbers: &mut dyn Iterator<Item = f64>| numbers.sum::<f64>() / h.len().max(1) as f64;
         let all = || h.iter().copied().map(f64::from);
-        let (gamma, beta, epsilon, centre) = match self {
-            Self::Layer(norm) => (norm.gamma, Some(norm.beta), norm.epsilon, mean(&mut all())),
-            Self::Rms(norm) => (norm.gamma, None, norm.epsilon, 0.0),
+        let is_centred = matches!(self, Self::Layer(_));
+        let (gamma, beta, epsilon) = match self {
+            Self::Layer(norm) => (norm.gamma, norm.beta, norm.epsilon),
+            Self::Rms(norm) => (norm.gamma, None, norm.epsilon),
         };
+        let centre = if is_centred { mean(&mut all()) } else { 0.0 };
         let variance = mean(&mut all().map(|number| (number - centre).powi(2)));
         let scale = 1.0 / (variance + f64::from(epsilon)).sqrt();
         Ok(FixedNorm {
             gain: read(gamma)?.into_iter().map(|gamma| gamma * scale).collect(),
-            is_centred: beta.is_some(),
+            is_centred,
             bias: beta.map(read).transpose()?,
         })
     }
