@@ -105,9 +105,8 @@ impl TextEncoder {
 
 /// The cosine of the angle between two vectors: 1 for the same direction, 0 if one of them is zero.
 pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let product = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
-    };
+    let product =
+        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
     let lengths = (product(a, a) * product(b, b)).sqrt();
     if lengths == 0.0 { 0.0 } else { product(a, b) / lengths }
 }

@@ -83,10 +83,13 @@ impl Filler {
             let masked = Tensor::new(&[masked.len() / width, width], masked).to_device(&self.device())?;
             let logits = model.word_logits(pass, Var::constant(masked))?;
             let probabilities = softmax(&Tape::inference(), &logits).value().to_host()?;
-            let mut each = probabilities.data().chunks_exact(model.vocab_size().max(1)).map(|row| best(row, top));
+            let mut each =
+                probabilities.data().chunks_exact(model.vocab_size().max(1)).map(|row| best(row, top));
             Ok(rows
                 .iter()
-                .map(|row| self.masks(&row.encoding).map(|_| each.next().unwrap_or_default()).collect::<Vec<_>>())
+                .map(|row| {
+                    self.masks(&row.encoding).map(|_| each.next().unwrap_or_default()).collect::<Vec<_>>()
+                })
                 .collect())
         })?;
         let filled = |(text, found): (&&str, Result<(Vec<Vec<(u32, f32)>>, TextInput)>)| {
@@ -120,13 +123,21 @@ impl Filler {
     }
 
     /// Position and bytes of each mask.
-    fn masks<'a>(&self, encoding: &'a Encoding) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + 'a {
+    fn masks<'a>(
+        &self,
+        encoding: &'a Encoding,
+    ) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + 'a {
         let id = self.mask.1;
         let masks = encoding.ids.iter().enumerate().filter(move |(_, own)| **own == id);
         masks.map(|(position, _)| (position, encoding.offsets[position].clone()))
     }
 
-    fn words(&self, text: &str, place: &std::ops::Range<usize>, words: &[(u32, f32)]) -> Result<Vec<FilledWord>> {
+    fn words(
+        &self,
+        text: &str,
+        place: &std::ops::Range<usize>,
+        words: &[(u32, f32)],
+    ) -> Result<Vec<FilledWord>> {
         // The space before a mask may belong to it.
         let own = &text[place.clone()];
         let start = place.start + (own.len() - own.trim_start().len());

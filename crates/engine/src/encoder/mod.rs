@@ -164,7 +164,8 @@ impl TextEncoder {
         if long == LongTexts::Truncate {
             return Ok(());
         }
-        let message = format!("{length} tokens, expected at most {}, the model's maximum length", self.max_len);
+        let message =
+            format!("{length} tokens, expected at most {}, the model's maximum length", self.max_len);
         Err(Error::request(message, "shorten the text, or add --truncate to cut off its end"))
     }
 

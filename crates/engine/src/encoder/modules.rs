@@ -95,7 +95,9 @@ impl SentenceModules {
                 ("Transformer", None) => found = Some(Self::transformer(folder, own)?),
                 ("Pooling", Some(modules)) if modules.pooling.is_empty() => modules.pooling = pooling(&own)?,
                 ("Dense", Some(modules)) if !modules.pooling.is_empty() => modules.steps.push(dense(&own)?),
-                ("Normalize", Some(modules)) if !modules.pooling.is_empty() => modules.steps.push(Step::Normalise),
+                ("Normalize", Some(modules)) if !modules.pooling.is_empty() => {
+                    modules.steps.push(Step::Normalise)
+                }
                 _ => {
                     let message = format!(
                         "module {index} is {:?}, expected a Transformer, a Pooling, then Dense or Normalize",
@@ -161,8 +163,13 @@ impl SentenceModules {
             if let Step::Dense { weight, .. } = step {
                 let &[d_out, d_in] = weight.shape() else { unreachable!("checked when it was read") };
                 if d_in != width {
-                    let message = format!("a Dense module of {d_in} inputs after a vector of {width} numbers");
-                    return Err(Error::file(&self.folder, message, "does the module belong to another model?"));
+                    let message =
+                        format!("a Dense module of {d_in} inputs after a vector of {width} numbers");
+                    return Err(Error::file(
+                        &self.folder,
+                        message,
+                        "does the module belong to another model?",
+                    ));
                 }
                 width = d_out;
             }
@@ -195,7 +202,9 @@ impl SentencePooling {
             }
             Self::Mean => weighted(|_| 1.0, n_tokens as f32),
             Self::MeanOfRoot => weighted(|_| 1.0, (n_tokens as f32).sqrt()),
-            Self::WeightedMean => weighted(|token| token as f32 + 1.0, (n_tokens * (n_tokens + 1) / 2) as f32),
+            Self::WeightedMean => {
+                weighted(|token| token as f32 + 1.0, (n_tokens * (n_tokens + 1) / 2) as f32)
+            }
         }
     }
 }
@@ -263,7 +272,8 @@ fn dense(folder: &Path) -> Result<Step> {
         "ReLU" => |x: f32| x.max(0.0),
         "Sigmoid" => |x: f32| 1.0 / (1.0 + (-x).exp()),
         _ => {
-            let message = format!("activation_function is {name:?}, expected Tanh, Identity, ReLU or Sigmoid");
+            let message =
+                format!("activation_function is {name:?}, expected Tanh, Identity, ReLU or Sigmoid");
             return Err(Error::file(&path, message, "other activations are not supported"));
         }
     };

@@ -10,6 +10,7 @@
 
 mod config;
 mod names;
+mod pickle;
 pub mod safetensors;
 pub mod shortlist;
 pub mod single;

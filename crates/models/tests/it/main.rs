@@ -14,6 +14,7 @@ mod language_models;
 mod latin2nqo;
 mod laws;
 mod outside;
+mod pickle;
 mod pointer;
 mod recurrent;
 mod single_files;

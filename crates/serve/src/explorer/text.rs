@@ -17,12 +17,12 @@ use super::call::Call;
 use super::inspect::{MAX_F32, STATES, WEIGHT_MEMORY, at_most, skipped};
 use super::routes::{self, ExplorerOptions};
 use super::{Listening, Port, bind};
+use crate::Result;
 use crate::packed::{self, PackedDtype};
 use crate::wire::{
     self, ContributionsRequest, ExplorerLimits, InterventionRequest, LensRequest, StackAnswer,
     TextAttentionRequest, TextModelAnswer, TextRequest,
 };
-use crate::Result;
 
 /// Most probable tokens after each token.
 const N_ALTERNATIVES: usize = 8;

@@ -1,4 +1,4 @@
-//! One safetensors file, memory-mapped.
+//! One file of tensors, memory-mapped: safetensors, or PyTorch's (`checkpoint/pickle`).
 //!
 //! ```
 //! use polyhead_models::checkpoint::safetensors::TensorFile;
@@ -9,6 +9,7 @@
 //! # Ok::<(), polyhead_models::Error>(())
 //! ```
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,11 @@ use polyhead_tensor::{Dtype, Tensor};
 
 use super::half;
 use super::header::{self, Entry};
+use crate::checkpoint::pickle;
 use crate::{Error, Result};
+
+/// The beginning of a file that stands for another one in a repository with large files.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// A file of named tensors whose header has been checked.
 #[derive(Debug)]
@@ -60,7 +65,17 @@ impl TensorFile {
     }
 
     fn new(path: PathBuf, bytes: Bytes) -> Result<Self> {
-        let header::Header { entries, metadata } = header::parse(&path, bytes.as_slice())?;
+        if bytes.as_slice().starts_with(LFS_POINTER) {
+            let message = "a pointer of Git LFS, not the file itself";
+            return Err(Error::file(&path, message, "fetch the file: git lfs pull"));
+        }
+        let (entries, metadata) = match pickle::entries(&path, bytes.as_slice())? {
+            Some(entries) => (entries, BTreeMap::new()),
+            None => {
+                let header::Header { entries, metadata } = header::parse(&path, bytes.as_slice())?;
+                (entries, metadata)
+            }
+        };
         let indices = entries.iter().zip(0..).map(|(entry, index)| (entry.name.clone(), index)).collect();
         Ok(Self { path, bytes, entries, indices, metadata })
     }
@@ -98,7 +113,7 @@ impl TensorFile {
     /// A floating-point tensor, converted to f32.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let entry = self.entry(name)?;
-        let bytes = &self.bytes.as_slice()[entry.bytes.clone()];
+        let bytes = &*self.elements(entry);
         match entry.dtype {
             Dtype::F32 => Ok(Tensor::new(&entry.shape, chunks(bytes).map(f32::from_le_bytes).collect())),
             Dtype::F16 => {
@@ -116,9 +131,7 @@ impl TensorFile {
     pub fn int8(&self, name: &str) -> Result<Vec<i8>> {
         let entry = self.entry(name)?;
         match entry.dtype {
-            Dtype::Int8 => {
-                Ok(self.bytes.as_slice()[entry.bytes.clone()].iter().map(|byte| byte.cast_signed()).collect())
-            }
+            Dtype::Int8 => Ok(self.elements(entry).iter().map(|byte| byte.cast_signed()).collect()),
             other => Err(self.wrong_type(name, other, "int8")),
         }
     }
@@ -127,7 +140,7 @@ impl TensorFile {
     pub fn bytes(&self, name: &str) -> Result<&[u8]> {
         let entry = self.entry(name)?;
         match entry.dtype {
-            Dtype::U8 => Ok(&self.bytes.as_slice()[entry.bytes.clone()]),
+            Dtype::U8 if entry.strides.is_none() => Ok(&self.bytes.as_slice()[entry.bytes.clone()]),
             other => Err(self.wrong_type(name, other, "u8")),
         }
     }
@@ -135,7 +148,7 @@ impl TensorFile {
     /// An integer tensor as token ids, row by row.
     pub fn ids(&self, name: &str) -> Result<Vec<u32>> {
         let entry = self.entry(name)?;
-        let bytes = &self.bytes.as_slice()[entry.bytes.clone()];
+        let bytes = &*self.elements(entry);
         let integers: Vec<i64> = match entry.dtype {
             Dtype::I64 => chunks(bytes).map(i64::from_le_bytes).collect(),
             Dtype::I32 => chunks(bytes).map(|four| i64::from(i32::from_le_bytes(four))).collect(),
@@ -148,6 +161,21 @@ impl TensorFile {
             })
         });
         ids.collect()
+    }
+
+    /// The bytes of a tensor, row by row.
+    fn elements(&self, entry: &Entry) -> Cow<'_, [u8]> {
+        let bytes = &self.bytes.as_slice()[entry.bytes.clone()];
+        let Some(strides) = &entry.strides else { return Cow::Borrowed(bytes) };
+        let size = entry.dtype.size_in_bytes();
+        let mut offsets = vec![0];
+        for (&axis, stride) in entry.shape.iter().zip(strides) {
+            offsets = offsets
+                .iter()
+                .flat_map(|offset| (0..axis).map(move |index| offset + index * stride))
+                .collect();
+        }
+        Cow::Owned(offsets.into_iter().flat_map(|offset| &bytes[offset * size..][..size]).copied().collect())
     }
 
     /// Releases the mapped pages of a tensor that has been read; reading it again loads it from disk.

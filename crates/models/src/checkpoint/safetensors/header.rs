@@ -20,12 +20,14 @@ const DAMAGED: &str = "the file is damaged or incomplete; download it again";
 
 /// One tensor of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    pub(super) dtype: Dtype,
-    pub(super) shape: Vec<usize>,
+pub(in crate::checkpoint) struct Entry {
+    pub(in crate::checkpoint) name: String,
+    pub(in crate::checkpoint) dtype: Dtype,
+    pub(in crate::checkpoint) shape: Vec<usize>,
     /// Its byte range, from the start of the file.
-    pub(super) bytes: Range<usize>,
+    pub(in crate::checkpoint) bytes: Range<usize>,
+    /// Distances in elements along each axis, if rows do not follow each other.
+    pub(in crate::checkpoint) strides: Option<Vec<usize>>,
 }
 
 /// A parsed header.
@@ -99,7 +101,7 @@ fn entry(name: &str, raw: &RawArray, start: usize, available: usize) -> std::res
     let shape = shape.map_err(|_| format!("shape {:?} is too large for this machine", raw.shape))?;
     // Both offsets are at most `available`, which is a usize.
     let bytes = start + begin as usize..start + end as usize;
-    Ok(Entry { name: name.to_owned(), dtype, shape, bytes })
+    Ok(Entry { name: name.to_owned(), dtype, shape, bytes, strides: None })
 }
 
 /// Checks that the tensors, in file order, are contiguous and fill the file.

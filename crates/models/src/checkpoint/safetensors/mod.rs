@@ -18,6 +18,7 @@ pub use dtype::header_name;
 pub(crate) use dtype::torch_name;
 pub use file::TensorFile;
 pub(in crate::checkpoint) use file::map;
+pub(in crate::checkpoint) use header::Entry;
 pub use shards::Weights;
 pub use write::{Array, ArrayData, PendingFiles, WriteOptions, write};
 

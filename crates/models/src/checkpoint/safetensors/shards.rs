@@ -1,4 +1,5 @@
-//! The weights of a model folder: `model.safetensors`, or shards that `model.safetensors.index.json` lists.
+//! The weights of a model folder: `model.safetensors`, or shards that `model.safetensors.index.json` lists; without them
+//! PyTorch's `pytorch_model.bin`, whole or in shards.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ use crate::{Error, Result};
 pub(super) const WHOLE: &str = "model.safetensors";
 /// The file that maps each tensor to its shard.
 pub(super) const INDEX: &str = "model.safetensors.index.json";
+/// The same for PyTorch's files.
+const TORCH_WHOLE: &str = "pytorch_model.bin";
+const TORCH_INDEX: &str = "pytorch_model.bin.index.json";
 
 /// All tensors of a model folder.
 #[derive(Debug)]
@@ -33,19 +37,21 @@ impl Weights {
     /// Opens the weights of `folder`; only headers are read.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref();
-        let [whole, index] = [WHOLE, INDEX].map(|name| folder.join(name));
-        if whole.exists() {
-            Ok(Self::whole(TensorFile::open(whole)?))
-        } else if index.exists() {
-            Self::sharded(folder, index)
-        } else {
-            Err(no_weights(folder))
+        for (whole, index) in [(WHOLE, INDEX), (TORCH_WHOLE, TORCH_INDEX)] {
+            let [whole, index] = [whole, index].map(|name| folder.join(name));
+            if whole.exists() {
+                return Ok(Self::whole(TensorFile::open(whole)?));
+            }
+            if index.exists() {
+                return Self::sharded(folder, index);
+            }
         }
+        Err(no_weights(folder))
     }
 
     /// True if `folder` has weights, valid or not.
     pub fn exist_in(folder: impl AsRef<Path>) -> bool {
-        [WHOLE, INDEX].iter().any(|name| folder.as_ref().join(name).exists())
+        [WHOLE, INDEX, TORCH_WHOLE, TORCH_INDEX].iter().any(|name| folder.as_ref().join(name).exists())
     }
 
     /// Empty weights, for a folder without any.
@@ -183,11 +189,6 @@ fn is_file_name(name: &str) -> bool {
 }
 
 fn no_weights(folder: &Path) -> Error {
-    let message = format!("neither {WHOLE} nor {INDEX} is there");
-    let pickled = ["pytorch_model.bin", "model.pt"].into_iter().find(|name| folder.join(name).exists());
-    let hint = match pickled {
-        Some(name) => format!("{name} is a Python pickle and is not read; convert it to safetensors"),
-        None => "name the folder that contains the model's weights".to_owned(),
-    };
-    Error::file(folder, message, hint)
+    let message = format!("neither {WHOLE} nor {INDEX} nor {TORCH_WHOLE} is there");
+    Error::file(folder, message, "name the folder that contains the model's weights")
 }

@@ -66,14 +66,14 @@ impl Bert {
         let mut builder = Builder::new(parameters);
         let &BertConfig { vocab_size, d_model, token_types, position, head, .. } = config;
         let embedding = Embedding::new(&mut builder.at("embedding"), vocab_size, d_model);
-        let types = (token_types > 0)
-            .then(|| builder.at("token_types").declare("weight", &[token_types, d_model], Init::Normal(0.02)));
+        let types = (token_types > 0).then(|| {
+            builder.at("token_types").declare("weight", &[token_types, d_model], Init::Normal(0.02))
+        });
         let mut encoder = builder.at("encoder");
         let n_positions = config.position_offset + config.max_len;
         let positions = (position == PositionConfig::Learned {})
             .then(|| Learned::new(&mut encoder.at("positions"), n_positions, d_model));
-        let norm =
-            Norm::new(&mut encoder.at("embedding_norm"), config.norm(), d_model, config.norm_epsilon);
+        let norm = Norm::new(&mut encoder.at("embedding_norm"), config.norm(), d_model, config.norm_epsilon);
         let buckets = (config.position_buckets > 0).then(|| {
             let n_heads = config.encoder.n_heads;
             PositionBuckets::new(&mut encoder.at("buckets"), config.position_buckets, n_heads)

@@ -98,8 +98,7 @@ impl Prepared {
         let loaded = scheduler.generator(call.model.as_deref())?;
         let generator = &loaded.generator;
         let options = call.sampling.over(generator.options(), limits.new_tokens)?;
-        let options =
-            GenerateOptions { alternatives: call.log_probabilities.unwrap_or(0), ..options };
+        let options = GenerateOptions { alternatives: call.log_probabilities.unwrap_or(0), ..options };
         options.check().map_err(Error::from)?;
         let prompts = prompts(generator, &call.input)?;
         let echoes = if call.has_echo { echoes(generator, &call, &prompts)? } else { Vec::new() };
@@ -232,7 +231,8 @@ fn prompts(generator: &Generator, input: &TextInput) -> Result<Vec<Arc<[u32]>>, 
         }
         let vocab_size = generator.model().vocab_size();
         if let Some(id) = prompt.iter().find(|&&id| id as usize >= vocab_size) {
-            let error = format!("{field}: token {id}, expected one below {vocab_size}, the size of the vocabulary");
+            let error =
+                format!("{field}: token {id}, expected one below {vocab_size}, the size of the vocabulary");
             return Err(OpenAiError::field(field, error, "are these tokens of another model?"));
         }
         if let Some(most) = generator.model().max_len().filter(|&most| prompt.len() > most) {
