@@ -100,7 +100,8 @@ impl Classifier {
             let probabilities = probabilities.value().to_host()?;
             Ok(probabilities.data().chunks_exact(model.labels().len()).map(|row| self.classes(row)).collect())
         })?;
-        let text = |(classes, input): (Vec<Class>, TextInput)| ClassifiedText { classes, cut_from: input.cut_from };
+        let text =
+            |(classes, input): (Vec<Class>, TextInput)| ClassifiedText { classes, cut_from: input.cut_from };
         Ok(found.into_iter().map(|found| found.map(text)).collect())
     }
 

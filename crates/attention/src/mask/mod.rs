@@ -26,8 +26,8 @@ mod window;
 use std::ops::Range;
 use std::sync::Arc;
 
-use polyhead_tensor::{Indices, Tensor};
 use polyhead_tensor::ops::attention::{AttentionOptions, Direction, Pattern, join};
+use polyhead_tensor::{Indices, Tensor};
 
 pub use causal::Causal;
 pub use dilated::Dilated;

@@ -26,8 +26,11 @@ pub(crate) fn in_batches<T: Send>(
     let threads = rayon::current_num_threads();
     let Policy { batch_tokens, rows, takes_turns, .. } = device.policy();
     let share = lengths.iter().sum::<usize>().div_ceil(threads).max(MIN_TOKENS);
-    let batches =
-        if takes_turns { pack(lengths, batch_tokens, rows) } else { pack(lengths, CPU_TOKENS.min(share), usize::MAX) };
+    let batches = if takes_turns {
+        pack(lengths, batch_tokens, rows)
+    } else {
+        pack(lengths, CPU_TOKENS.min(share), usize::MAX)
+    };
     let found: Vec<Vec<T>> = if takes_turns {
         device.in_turn(|| batches.iter().map(|batch| run(batch)).collect::<Result<_>>())?
     } else if batches.len() < 2 || threads < 2 {

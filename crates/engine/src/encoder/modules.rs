@@ -95,7 +95,9 @@ impl SentenceModules {
                 ("Transformer", None) => found = Some(Self::transformer(folder, own)?),
                 ("Pooling", Some(modules)) if modules.pooling.is_empty() => modules.pooling = pooling(&own)?,
                 ("Dense", Some(modules)) if !modules.pooling.is_empty() => modules.steps.push(dense(&own)?),
-                ("Normalize", Some(modules)) if !modules.pooling.is_empty() => modules.steps.push(Step::Normalise),
+                ("Normalize", Some(modules)) if !modules.pooling.is_empty() => {
+                    modules.steps.push(Step::Normalise)
+                }
                 _ => {
                     let message = format!(
                         "module {index} is {:?}, expected a Transformer, a Pooling, then Dense or Normalize",
@@ -119,6 +121,9 @@ impl SentenceModules {
             let settings = Settings::load(path)?;
             max_len = settings.get("max_seq_length", "a whole number above 0", positive)?;
             lower_case = settings.get("do_lower_case", "true or false", Value::as_bool)?.unwrap_or(false);
+        }
+        if max_len.is_none() {
+            max_len = tokenizer_limit(&own.join("tokenizer_config.json"))?;
         }
         let prompt = prompt(&folder.join("config_sentence_transformers.json"))?;
         Ok(Self { folder: own, max_len, lower_case, prompt, pooling: Vec::new(), steps: Vec::new() })
@@ -161,8 +166,13 @@ impl SentenceModules {
             if let Step::Dense { weight, .. } = step {
                 let &[d_out, d_in] = weight.shape() else { unreachable!("checked when it was read") };
                 if d_in != width {
-                    let message = format!("a Dense module of {d_in} inputs after a vector of {width} numbers");
-                    return Err(Error::file(&self.folder, message, "does the module belong to another model?"));
+                    let message =
+                        format!("a Dense module of {d_in} inputs after a vector of {width} numbers");
+                    return Err(Error::file(
+                        &self.folder,
+                        message,
+                        "does the module belong to another model?",
+                    ));
                 }
                 width = d_out;
             }
@@ -195,15 +205,27 @@ impl SentencePooling {
             }
             Self::Mean => weighted(|_| 1.0, n_tokens as f32),
             Self::MeanOfRoot => weighted(|_| 1.0, (n_tokens as f32).sqrt()),
-            Self::WeightedMean => weighted(|token| token as f32 + 1.0, (n_tokens * (n_tokens + 1) / 2) as f32),
+            Self::WeightedMean => {
+                weighted(|token| token as f32 + 1.0, (n_tokens * (n_tokens + 1) / 2) as f32)
+            }
         }
     }
 }
 
 /// Divides a vector by its length.
-pub(super) fn normalise(vector: &mut [f32]) {
+pub(crate) fn normalise(vector: &mut [f32]) {
     let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12) as f32;
     vector.iter_mut().for_each(|x| *x /= length);
+}
+
+/// The longest text by the settings of the tokeniser, where newer versions write it; a limit beyond all texts is none.
+fn tokenizer_limit(path: &Path) -> Result<Option<usize>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let number = |value: &Value| value.as_f64();
+    let stated = Settings::load(path.to_owned())?.get("model_max_length", "a number", number)?;
+    Ok(stated.filter(|limit| (1.0..1e9).contains(limit)).map(|limit| limit as usize))
 }
 
 /// The default prompt of the folder; empty if there is none.
@@ -255,6 +277,12 @@ fn dense(folder: &Path) -> Result<Step> {
     let path = folder.join("config.json");
     let settings = Settings::load(path.clone())?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    for key in ["module_input_name", "module_output_name"] {
+        if let Some(name) = settings.get(key, "a name", text)?.filter(|name| name != "sentence_embedding") {
+            let message = format!("{key} is {name:?}, expected \"sentence_embedding\"");
+            return Err(Error::file(&path, message, "linear layers for tokens are not supported"));
+        }
+    }
     let name = settings.get("activation_function", "the name of a class", text)?;
     let name = name.unwrap_or_else(|| "torch.nn.modules.activation.Tanh".into());
     let activation: fn(f32) -> f32 = match name.rsplit('.').next().unwrap_or_default() {
@@ -263,7 +291,8 @@ fn dense(folder: &Path) -> Result<Step> {
         "ReLU" => |x: f32| x.max(0.0),
         "Sigmoid" => |x: f32| 1.0 / (1.0 + (-x).exp()),
         _ => {
-            let message = format!("activation_function is {name:?}, expected Tanh, Identity, ReLU or Sigmoid");
+            let message =
+                format!("activation_function is {name:?}, expected Tanh, Identity, ReLU or Sigmoid");
             return Err(Error::file(&path, message, "other activations are not supported"));
         }
     };

@@ -43,7 +43,9 @@ impl Reranker {
         encoder.expect_head(EncoderHead::Classes)?;
         let n_labels = encoder.model.labels().len();
         if n_labels != 1 {
-            let message = format!("a classifier with {n_labels} labels, expected one label, whose score is that of a pair");
+            let message = format!(
+                "a classifier with {n_labels} labels, expected one label, whose score is that of a pair"
+            );
             return Err(Error::file(&encoder.folder, message, "use it with polyhead classify"));
         }
         Ok(Self { encoder })
@@ -58,7 +60,12 @@ impl Reranker {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn scores(&self, query: &str, documents: &[&str], long: LongTexts) -> Result<Vec<Result<RerankScore>>> {
+    pub fn scores(
+        &self,
+        query: &str,
+        documents: &[&str],
+        long: LongTexts,
+    ) -> Result<Vec<Result<RerankScore>>> {
         let encoder = &self.encoder;
         let inputs = documents.par_iter().map(|document| encoder.read_pair(query, document, long)).collect();
         let found = encoder.run(inputs, |pass, ids, _| {

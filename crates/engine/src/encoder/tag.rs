@@ -139,7 +139,8 @@ fn trimmed(text: &str, range: &Range<usize>) -> Range<usize> {
 
 /// The most probable class.
 fn best(probabilities: &[f32]) -> (usize, f32) {
-    let best = probabilities.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+    let best =
+        probabilities.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
     best.unwrap_or((0, 0.0))
 }
 
@@ -217,8 +218,11 @@ mod tests {
     use super::*;
 
     fn found(labels: &[&str], classes: &[usize]) -> Vec<(String, Range<usize>)> {
-        let words: Vec<_> =
-            classes.iter().enumerate().map(|(index, class)| (2 * index..2 * index + 1, *class, 0.5)).collect();
+        let words: Vec<_> = classes
+            .iter()
+            .enumerate()
+            .map(|(index, class)| (2 * index..2 * index + 1, *class, 0.5))
+            .collect();
         let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
         merged(&words, &labels).into_iter().map(|entity| (entity.label, entity.range)).collect()
     }
@@ -231,7 +235,13 @@ mod tests {
         // An entity that begins with I-, and a change of the type.
         assert_eq!(found(&bio, &[2, 2, 4, 0]), [is("PER", 0..3), is("LOC", 4..5)]);
         let bioes = ["O", "B-X", "I-X", "E-X", "S-X"];
-        assert_eq!(found(&bioes, &[1, 2, 3, 3, 4, 4]), [is("X", 0..5), is("X", 6..7), is("X", 8..9), is("X", 10..11)]);
-        assert_eq!(found(&["O", "NOUN", "T-SHIRT"], &[1, 1, 2, 0, 1]), [is("NOUN", 0..3), is("T-SHIRT", 4..5), is("NOUN", 8..9)]);
+        assert_eq!(
+            found(&bioes, &[1, 2, 3, 3, 4, 4]),
+            [is("X", 0..5), is("X", 6..7), is("X", 8..9), is("X", 10..11)]
+        );
+        assert_eq!(
+            found(&["O", "NOUN", "T-SHIRT"], &[1, 1, 2, 0, 1]),
+            [is("NOUN", 0..3), is("T-SHIRT", 4..5), is("NOUN", 8..9)]
+        );
     }
 }

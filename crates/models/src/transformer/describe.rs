@@ -2,11 +2,11 @@
 
 use polyhead_text::figures::grouped;
 
+use super::bert::{BertConfig, BertHead, Transform};
 use super::config::{
     AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, RotaryScale,
     SinusoidalLayout, StackConfig, Tie,
 };
-use super::bert::{BertConfig, BertHead, Transform};
 use super::language_model::{Biases, Normalisation};
 use super::{Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig};
 use crate::copying::Copying;

@@ -21,7 +21,9 @@ fn golden() -> Value {
 /// The families with their cases: the encoder alone, then with each head.
 fn cases(golden: &Value) -> Vec<(&str, &Value)> {
     let families = golden["models"].as_object().unwrap().iter();
-    families.flat_map(|(name, cases)| cases.as_array().unwrap().iter().map(|case| (name.as_str(), case))).collect()
+    families
+        .flat_map(|(name, cases)| cases.as_array().unwrap().iter().map(|case| (name.as_str(), case)))
+        .collect()
 }
 
 /// The values that `make.py` gives a tensor.
@@ -38,7 +40,10 @@ fn weight(name: &str, shape: &[usize]) -> Vec<f32> {
 
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 },
+        )
     };
     !bytes.iter().fold(!0, step)
 }
@@ -185,7 +190,8 @@ fn folders_are_written_as_they_were_read() {
             Some(all) => Path::new(&all).join(format!("{name}-{}", index % 4)),
             None => temporary.path().join("saved"),
         };
-        save(&out, &config, &checkpoint.parameters, &SaveOptions { layout, ..SaveOptions::default() }).unwrap();
+        save(&out, &config, &checkpoint.parameters, &SaveOptions { layout, ..SaveOptions::default() })
+            .unwrap();
         assert_eq!(read_config(&out).unwrap(), (config, layout), "{name}");
         check(&golden, &format!("{name}, saved"), case, &out);
     }
@@ -218,11 +224,17 @@ fn a_head_that_is_missing_or_unknown_is_found_out() {
         read_config(folder(&case, str::to_owned).path()).unwrap_err().to_string()
     };
     let found = error("architectures", json!(["BertForQuestionAnswering"]));
-    assert!(found.contains("architectures names \"BertForQuestionAnswering\", expected one that ends in Model"), "{found}");
+    assert!(
+        found.contains("architectures names \"BertForQuestionAnswering\", expected one that ends in Model"),
+        "{found}"
+    );
     let found = error("position_embedding_type", json!("relative_key"));
     assert!(found.contains("position_embedding_type is \"relative_key\", expected \"absolute\""), "{found}");
     let found = error("hidden_sizes", json!(8));
-    assert!(found.contains("unknown key \"hidden_sizes\"; the nearest known one is \"hidden_size\""), "{found}");
+    assert!(
+        found.contains("unknown key \"hidden_sizes\"; the nearest known one is \"hidden_size\""),
+        "{found}"
+    );
     let found = error("tie_word_embeddings", json!(false));
     assert!(found.contains("tie_word_embeddings is false, expected true"), "{found}");
     let mut roberta = golden["models"]["roberta"][0].clone();
@@ -230,7 +242,8 @@ fn a_head_that_is_missing_or_unknown_is_found_out() {
     let found = read_config(folder(&roberta, str::to_owned).path()).unwrap_err().to_string();
     assert!(found.contains("max_position_embeddings is 2, expected more than 2"), "{found}");
     let mut modern = golden["models"]["modernbert"][0].clone();
-    modern["config"]["layer_types"] = json!(["full_attention", "sliding_attention", "full_attention", "full_attention"]);
+    modern["config"]["layer_types"] =
+        json!(["full_attention", "sliding_attention", "full_attention", "full_attention"]);
     let found = read_config(folder(&modern, str::to_owned).path()).unwrap_err().to_string();
     assert!(found.contains("expected 4, full attention in every n-th"), "{found}");
 }
@@ -248,5 +261,8 @@ fn an_encoder_is_not_written_as_a_class_that_computes_something_else() {
     let options = SaveOptions { layout: CheckpointLayout::Distilbert, ..SaveOptions::default() };
     let error = save(out.path(), checkpoint.model.config(), &checkpoint.parameters, &options).unwrap_err();
     let found = error.to_string();
-    assert!(found.contains("position_buckets is 32, expected 0; position_offset is 2, expected 0"), "{found}");
+    assert!(
+        found.contains("position_buckets is 32, expected 0; position_offset is 2, expected 0"),
+        "{found}"
+    );
 }

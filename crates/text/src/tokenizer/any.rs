@@ -101,7 +101,8 @@ impl Tokenizer {
                 path: folder.to_owned(),
                 line: None,
                 found: "a folder without a tokeniser".into(),
-                expected: "tokenizer.json; vocab.txt; vocab.json and merges.txt; or sentencepiece.bpe.model".into(),
+                expected: "tokenizer.json; vocab.txt; vocab.json and merges.txt; or sentencepiece.bpe.model"
+                    .into(),
                 hint: "copy the tokeniser that the model was trained with into the folder".into(),
             });
         };

@@ -21,7 +21,8 @@ pub(super) enum PairStyle {
 impl Template<'_> {
     /// The section `post_processor`.
     pub(super) fn section(&self) -> Value {
-        let special = |(token, _): (&str, u32), kind: u32| json!({ "SpecialToken": { "id": token, "type_id": kind } });
+        let special =
+            |(token, _): (&str, u32), kind: u32| json!({ "SpecialToken": { "id": token, "type_id": kind } });
         let text = |id: &str, kind: u32| json!({ "Sequence": { "id": id, "type_id": kind } });
         let single = vec![special(self.start, 0), text("A", 0), special(self.end, 0)];
         let mut pair = single.clone();
@@ -33,7 +34,9 @@ impl Template<'_> {
             }
         };
         pair.extend([text("B", kind), special(self.end, kind)]);
-        let entry = |(token, id): (&str, u32)| (token.to_owned(), json!({ "id": token, "ids": [id], "tokens": [token] }));
+        let entry = |(token, id): (&str, u32)| {
+            (token.to_owned(), json!({ "id": token, "ids": [id], "tokens": [token] }))
+        };
         let tokens: serde_json::Map<String, Value> = [self.start, self.end].into_iter().map(entry).collect();
         json!({ "type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens })
     }

@@ -17,8 +17,7 @@ const MAX_WORD: usize = 100;
 /// The unknown token.
 const UNKNOWN: &str = "[UNK]";
 /// Special tokens that a vocabulary may have.
-const SPECIAL: [&str; 9] =
-    ["[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]", "<s>", "<pad>", "</s>", "<mask>"];
+const SPECIAL: [&str; 9] = ["[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]", "<s>", "<pad>", "</s>", "<mask>"];
 
 /// Options of the text before the split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +81,10 @@ pub fn load(path: impl AsRef<Path>, options: WordPieceOptions) -> Result<Hugging
         }
     }
     let id = |token: &str| ids.get(token).and_then(Value::as_u64).map(|id| id as u32);
-    let template = |start, end, pair| Some(Template { start: (start, id(start)?), end: (end, id(end)?), pair });
-    let found = template("[CLS]", "[SEP]", PairStyle::Types).or_else(|| template("<s>", "</s>", PairStyle::TwoEnds));
+    let template =
+        |start, end, pair| Some(Template { start: (start, id(start)?), end: (end, id(end)?), pair });
+    let found =
+        template("[CLS]", "[SEP]", PairStyle::Types).or_else(|| template("<s>", "</s>", PairStyle::TwoEnds));
     let (Some(template), Some(_)) = (found, id(UNKNOWN)) else {
         let expected = "[UNK] and [CLS] with [SEP], or [UNK] and <s> with </s>";
         return Err(malformed(path, None, "a vocabulary without special tokens".to_owned(), expected));

@@ -57,7 +57,8 @@ const HEADS: [(&str, BertHead); 5] = [
 ];
 
 /// Endings of the names of a masked language model's bias, by class.
-const OUTPUT_BIASES: [&str; 4] = ["cls.predictions.bias", "lm_head.bias", "vocab_projector.bias", "decoder.bias"];
+const OUTPUT_BIASES: [&str; 4] =
+    ["cls.predictions.bias", "lm_head.bias", "vocab_projector.bias", "decoder.bias"];
 /// Number of buckets of relative distances in MPNet.
 const MPNET_BUCKETS: usize = 32;
 /// The ending of the name of the pooling layer's weight.
@@ -108,7 +109,15 @@ impl Class {
             CheckpointLayout::Distilbert => Self {
                 name: "DistilBert",
                 model_type: "distilbert",
-                keys: ["dim", "n_layers", "n_heads", "hidden_dim", "activation", "dropout", "attention_dropout"],
+                keys: [
+                    "dim",
+                    "n_layers",
+                    "n_heads",
+                    "hidden_dim",
+                    "activation",
+                    "dropout",
+                    "attention_dropout",
+                ],
                 ..bert
             },
             CheckpointLayout::Modernbert => Self { name: "ModernBert", model_type: "modernbert", ..bert },
@@ -154,7 +163,8 @@ pub(super) fn read(
     let position_offset = if counts_from_padding { pad_id as usize + 1 } else { 0 };
     let max_positions = keys.size("max_position_embeddings", class.max_positions)?;
     if max_positions <= position_offset {
-        let message = format!("max_position_embeddings is {max_positions}, expected more than {position_offset}");
+        let message =
+            format!("max_position_embeddings is {max_positions}, expected more than {position_offset}");
         return Err(Error::file(path, message, "correct the value"));
     }
     let has_types = matches!(layout, CheckpointLayout::Bert | CheckpointLayout::Roberta);
@@ -245,7 +255,10 @@ pub(super) fn labels(keys: &Keys<'_>, head: BertHead) -> Result<Vec<String>> {
 }
 
 /// Checks that the class of a layout can represent this config; the error lists the keys that differ from what it computes.
-pub(super) fn compatible(layout: CheckpointLayout, config: &BertConfig) -> std::result::Result<(), Vec<String>> {
+pub(super) fn compatible(
+    layout: CheckpointLayout,
+    config: &BertConfig,
+) -> std::result::Result<(), Vec<String>> {
     let path = Path::new("config.json");
     if config.token_types == 0 && matches!(layout, CheckpointLayout::Bert | CheckpointLayout::Roberta) {
         return Err(vec!["token_types is 0, expected at least 1".to_owned()]);

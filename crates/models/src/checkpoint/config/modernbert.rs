@@ -138,14 +138,16 @@ fn global_every(path: &Path, keys: &Keys<'_>, n_layers: usize) -> Result<usize> 
     let Some(types) = keys.names("layer_types")? else { return Ok(named) };
     let is_global: Vec<bool> = types.iter().map(|kind| kind == "full_attention").collect();
     let fits = |every: &usize| {
-        *every > 0 && is_global.iter().enumerate().all(|(layer, global)| *global == layer.is_multiple_of(*every))
+        *every > 0
+            && is_global.iter().enumerate().all(|(layer, global)| *global == layer.is_multiple_of(*every))
     };
     if is_global.len() == n_layers
         && let Some(every) = std::iter::once(named).chain(1..=n_layers).find(fits)
     {
         return Ok(every);
     }
-    let message = format!("layer_types are {}, expected {n_layers}, full attention in every n-th", types.join(", "));
+    let message =
+        format!("layer_types are {}, expected {n_layers}, full attention in every n-th", types.join(", "));
     Err(Error::file(path, message, "other orders of local and global layers are not supported"))
 }
 
@@ -169,7 +171,8 @@ pub(super) fn write(config: &BertConfig, mut set: impl FnMut(&str, Value)) {
     set("num_hidden_layers", json!(n_layers));
     let every = config.global_every.max(1);
     set("global_attn_every_n_layers", json!(every));
-    let kind = |layer: usize| if layer.is_multiple_of(every) { "full_attention" } else { "sliding_attention" };
+    let kind =
+        |layer: usize| if layer.is_multiple_of(every) { "full_attention" } else { "sliding_attention" };
     set("layer_types", (0..n_layers).map(kind).collect());
     if let AttentionPattern::Window { distance } = config.attention {
         set("local_attention", json!(2 * distance));
@@ -180,6 +183,9 @@ pub(super) fn write(config: &BertConfig, mut set: impl FnMut(&str, Value)) {
         set("local_rope_theta", json!(config.local_base));
         let parameters = |base: f32| json!({ "rope_theta": base, "rope_type": "default" });
         let both = [("full_attention", base), ("sliding_attention", config.local_base)];
-        set("rope_parameters", both.into_iter().map(|(kind, base)| (kind.to_owned(), parameters(base))).collect());
+        set(
+            "rope_parameters",
+            both.into_iter().map(|(kind, base)| (kind.to_owned(), parameters(base))).collect(),
+        );
     }
 }

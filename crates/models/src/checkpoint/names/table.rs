@@ -54,7 +54,10 @@ impl NameRule {
     /// The same rule for the names that TensorFlow gave to weight and bias of a norm; `None` if theirs is not one.
     pub(super) fn of_old_norm(&self) -> Option<Self> {
         let norm = |new: &str, old: &str| {
-            self.theirs.strip_suffix(new).filter(|name| name.ends_with("LayerNorm")).map(|name| format!("{name}{old}"))
+            self.theirs
+                .strip_suffix(new)
+                .filter(|name| name.ends_with("LayerNorm"))
+                .map(|name| format!("{name}{old}"))
         };
         let theirs = norm(".weight", ".gamma").or_else(|| norm(".bias", ".beta"))?;
         Some(Self { theirs, ..self.clone() })

@@ -40,7 +40,8 @@ pub fn load(path: impl AsRef<Path>) -> Result<HuggingFace> {
     }
     let (head, pieces) = model.pieces.split_at(model.pieces.len().min(3));
     if head.len() < 3 || head.iter().any(|piece| piece.kind == PieceKind::Normal) {
-        let found = format!("the pieces {:?} first", head.iter().map(|piece| &piece.text).collect::<Vec<_>>());
+        let found =
+            format!("the pieces {:?} first", head.iter().map(|piece| &piece.text).collect::<Vec<_>>());
         return Err(malformed((found, "<unk>, <s> and </s> first".into())));
     }
     let special = FIRST.map(|token| json!([token, 0.0]));
