@@ -37,6 +37,17 @@ pub(crate) enum Command {
     Detect(commands::detect::Detect),
     /// Turn texts into vectors
     Embed(commands::embed::Embed),
+    /// Compare texts by their vectors
+    Similar(commands::similar::Similar),
+    /// Find the most similar of many texts
+    #[command(subcommand)]
+    Search(commands::search::Search),
+    /// Order documents by their score for a query
+    Rerank(commands::rerank::Rerank),
+    /// Find names and other entities in text
+    Tag(commands::tag::Tag),
+    /// Fill masked words in text
+    Fill(commands::fill::Fill),
     /// Translate a test set and score the result
     Evaluate(commands::evaluate::Evaluate),
     /// Measure how well a language model predicts a text
@@ -108,7 +119,22 @@ pub(crate) enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Use a model",
-        &["translate", "classify", "generate", "point", "detect", "embed", "evaluate", "perplexity", "score"],
+        &[
+            "translate",
+            "classify",
+            "tag",
+            "fill",
+            "embed",
+            "similar",
+            "search",
+            "rerank",
+            "generate",
+            "point",
+            "detect",
+            "evaluate",
+            "perplexity",
+            "score",
+        ],
     ),
     ("Train", &["init", "train", "average", "verify-run", "plot"]),
     ("Data", &["data", "tokenizer"]),

@@ -11,7 +11,7 @@ use polyhead_tensor::Parameters;
 use polyhead_text::output::Output;
 
 use crate::model_folder::{
-    GENERATION, check_folder, file_name, generation, load_model, resolve, sidecar_files,
+    GENERATION, check_folder, file_name, generation, load_model, module_files, resolve, sidecar_files,
 };
 use crate::option_help::OVERWRITE_MODEL;
 use crate::report::{Failure, Misuse, bytes, note};
@@ -220,6 +220,10 @@ fn read_sidecars(from: &Path) -> Result<Vec<SidecarFile>> {
         let content = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
         found.push(SidecarFile { name: file_name(&path), content });
     }
+    for (name, path) in module_files(from)? {
+        let content = std::fs::read(&path).map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
+        found.push(SidecarFile { name, content });
+    }
     if !found.iter().any(|file| file.name == GENERATION)
         && let Some(settings) = generation(from)?
     {
@@ -234,7 +238,12 @@ fn write<T>(to: &Path, sidecars: &[SidecarFile], save: impl FnOnce() -> Result<T
     std::fs::create_dir_all(to).map_err(|error| polyhead_text::Error::io(to, "create", error))?;
     let mut outputs = Vec::new();
     for file in sidecars {
-        let mut output = Output::create(to.join(&file.name))?;
+        let path = to.join(&file.name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| polyhead_text::Error::io(folder, "create", error))?;
+        }
+        let mut output = Output::create(path)?;
         output.write(&file.content)?;
         outputs.push(output);
     }

@@ -111,10 +111,16 @@ impl ChunkFill {
 impl Chunks {
     /// Reads standard input on a thread of its own, `max_lines` lines at a time.
     pub(crate) fn of_standard_input(max_lines: usize, fill: ChunkFill) -> Result<Self> {
+        Self::open(Path::new("-"), max_lines, fill)
+    }
+
+    /// Same as [`Chunks::of_standard_input`] for a file.
+    pub(crate) fn open(path: &Path, max_lines: usize, fill: ChunkFill) -> Result<Self> {
         let (sender, lines) = sync_channel(max_lines);
+        let path = path.to_owned();
         std::thread::Builder::new().name("input".into()).spawn(move || {
             let read = || -> polyhead_text::Result<()> {
-                let mut lines = Lines::open("-")?;
+                let mut lines = Lines::open(&path)?;
                 while let Some(bytes) = lines.next_bytes()?.map(<[u8]>::to_vec) {
                     let end = if lines.ends_with_crlf() { LineEnd::CarriageReturn } else { LineEnd::Newline };
                     if sender.send(Ok(InputLine { end, ..InputLine::new(&bytes, lines.line()) })).is_err() {

@@ -9,6 +9,7 @@ mod conversion;
 mod corpus_options;
 mod decode_options;
 mod default_model;
+mod encoder_options;
 mod environment;
 mod input;
 mod installed_models;
@@ -20,6 +21,7 @@ mod option_help;
 mod output_format;
 mod picture;
 mod report;
+mod vector_output;
 mod window;
 
 use std::process::ExitCode;

@@ -24,9 +24,13 @@ const SIDECAR_FILES: &[&str] = &[
     "args.json",
     "chat_template.jinja",
     "chat_template.json",
+    "config_sentence_transformers.json",
     GENERATION,
     "merges.txt",
+    "modules.json",
     polyhead_models::checkpoint::shortlist::SHORTLIST,
+    "sentence_bert_config.json",
+    "sentencepiece.bpe.model",
     "source.json",
     "source.spm",
     "special_tokens_map.json",
@@ -37,6 +41,7 @@ const SIDECAR_FILES: &[&str] = &[
     "tokenizer.model",
     "tokenizer_config.json",
     "vocab.json",
+    "vocab.txt",
 ];
 
 /// Generation settings that older folders hold in `config.json`.
@@ -173,6 +178,40 @@ pub(crate) fn sidecar_files(folder: &Path) -> Result<Vec<PathBuf>> {
                 || is_codes(&name))
         {
             found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The files of the modules beside the model, as sentence-transformers lists them in `modules.json`, with their paths in the
+/// folder; none without the list.
+pub(crate) fn module_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let path = folder.join("modules.json");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let unread = |error| polyhead_text::Error::io(&path, "read", error);
+    let text = polyhead_text::whole::read(&path, polyhead_text::whole::MAX_SETTINGS).map_err(unread)?;
+    let modules: Vec<Map<String, Value>> = serde_json::from_slice(&text).map_err(|error| Failure {
+        message: format!("{}: {error}, expected a list of modules", path.display()),
+        hint: "correct the file, or download it again".into(),
+    })?;
+    let mut found = Vec::new();
+    for module in
+        modules.iter().filter_map(|module| module.get("path")?.as_str()).filter(|path| !path.is_empty())
+    {
+        let own = folder.join(module);
+        let is_inside =
+            Path::new(module).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        if !is_inside || !own.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&own).map_err(unread)? {
+            let path = entry.map_err(unread)?.path();
+            if path.is_file() {
+                found.push((format!("{module}/{}", file_name(&path)), path));
+            }
         }
     }
     found.sort();

@@ -58,6 +58,11 @@ impl Classifier {
         self.encoder.parameters()
     }
 
+    /// Longest text in tokens, special tokens included.
+    pub fn max_len(&self) -> usize {
+        self.encoder.max_len()
+    }
+
     /// The tokens of a text that the model reads.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub mod load;
 pub mod perplexity;
 pub mod point;
 pub mod puzzle;
+pub mod search;
 pub mod settings;
 pub mod tokenizers;
 

@@ -10,7 +10,7 @@ use crate::ids::Ids;
 use crate::model::ModelConfig;
 use crate::recurrent::RecurrentEncoder;
 use crate::transformer::TransformerEncoder;
-use crate::transformer::bert::{Bert, BertHead};
+use crate::transformer::bert::{BertEncoder, BertHead};
 use crate::window::WindowEncoder;
 use crate::{Error, Result};
 
@@ -27,7 +27,7 @@ pub enum Encoder {
     /// Recurrent layers with pooling.
     Recurrent(RecurrentEncoder),
     /// A BERT-like encoder.
-    Bert(Bert),
+    Bert(BertEncoder),
 }
 
 /// The output of an encoder beside its states.
@@ -64,8 +64,8 @@ impl From<RecurrentEncoder> for Encoder {
     }
 }
 
-impl From<Bert> for Encoder {
-    fn from(model: Bert) -> Self {
+impl From<BertEncoder> for Encoder {
+    fn from(model: BertEncoder) -> Self {
         Self::Bert(model)
     }
 }

@@ -468,7 +468,9 @@ impl Family for PointerConfig {
 impl Family for BertConfig {
     const MODEL_TYPE: &'static str = "polyhead_bert";
     const PRESETS: &'static [&'static str] = &["small", "tiny", "minilm", "base", "modern"];
-    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "labels"];
+    // Recipes train class scores of texts; other heads come from the folders of other programs.
+    const DERIVED: &'static [&'static str] =
+        &["vocab_size", "pad_id", "labels", "head", "special_tokens", "multi_label"];
     const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
     const STACKS: &'static [&'static str] = &["encoder"];
     const TAGGED: &'static [&'static str] = &["position", "attention"];

@@ -33,7 +33,7 @@ use crate::recurrent::{
     RecurrentLanguageModelConfig, RecurrentTranslator,
 };
 use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
-use crate::transformer::bert::{Bert, BertConfig, BertHead};
+use crate::transformer::bert::{BertConfig, BertEncoder, BertHead};
 use crate::transformer::config::Tie;
 use crate::transformer::{
     TransformerConfig, TransformerEncoder, TransformerEncoderConfig, TransformerLanguageModel,
@@ -498,7 +498,7 @@ impl Model {
                 Self::LanguageModel(RecurrentLanguageModel::new(own, parameters)?.into())
             }
             ModelConfig::Pointer(own) => Self::Pointer(PointerNetwork::new(own, parameters)?),
-            ModelConfig::Bert(own) => Self::Encoder(Bert::new(own, parameters)?.into()),
+            ModelConfig::Bert(own) => Self::Encoder(BertEncoder::new(own, parameters)?.into()),
         })
     }
 

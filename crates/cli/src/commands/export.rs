@@ -14,7 +14,7 @@ Examples:
   ct2-transformers-converter --model for-python --output_dir for-ctranslate2
   polyhead export models/default --out floats --layout polyhead --dtype f32
 
-Hugging Face's MarianMTModel loads a folder in the layout marian, which is for post-norm models; PegasusForConditionalGeneration loads one in the layout pegasus, which is for pre-norm models with final norms and one embedding table. CTranslate2's converter reads the latter too. Language models of the kind of GPT-2, Llama, Mistral or Qwen2 are written in the layouts gpt2 and llama. int8 weights stay int8 in the layout polyhead; with --dtype they are dequantised, which the other layouts need. In the layouts fairseq and torch the weights have the names of these programs, and the config is Polyhead's. Tokeniser files, generation settings and the README are copied.";
+Hugging Face's MarianMTModel loads a folder in the layout marian, which is for post-norm models; PegasusForConditionalGeneration loads one in the layout pegasus, which is for pre-norm models with final norms and one embedding table. CTranslate2's converter reads the latter too. Language models of the kind of GPT-2, Llama, Mistral or Qwen2 are written in the layouts gpt2 and llama, encoders in bert, roberta, distilbert, mpnet and modernbert. int8 weights stay int8 in the layout polyhead; with --dtype they are dequantised, which the other layouts need. In the layouts fairseq and torch the weights have the names of these programs, and the config is Polyhead's. Tokeniser files, generation settings and the README are copied.";
 
 /// Options of `polyhead export`.
 #[derive(Debug, Args)]
@@ -41,6 +41,16 @@ enum ExportLayout {
     Gpt2,
     /// Hugging Face's LlamaForCausalLM, MistralForCausalLM or Qwen2ForCausalLM, with their config
     Llama,
+    /// Hugging Face's BertModel and its heads, with their config
+    Bert,
+    /// Hugging Face's RobertaModel and its heads, with their config
+    Roberta,
+    /// Hugging Face's DistilBertModel and its heads, with their config
+    Distilbert,
+    /// Hugging Face's MPNetModel and its heads, with their config
+    Mpnet,
+    /// Hugging Face's ModernBertModel and its heads, with their config
+    Modernbert,
     /// Polyhead's own
     Polyhead,
 }
@@ -54,6 +64,11 @@ impl Export {
             ExportLayout::Torch => CheckpointLayout::Torch,
             ExportLayout::Gpt2 => CheckpointLayout::Gpt2,
             ExportLayout::Llama => CheckpointLayout::Llama,
+            ExportLayout::Bert => CheckpointLayout::Bert,
+            ExportLayout::Roberta => CheckpointLayout::Roberta,
+            ExportLayout::Distilbert => CheckpointLayout::Distilbert,
+            ExportLayout::Mpnet => CheckpointLayout::Mpnet,
+            ExportLayout::Modernbert => CheckpointLayout::Modernbert,
             ExportLayout::Polyhead => CheckpointLayout::Polyhead,
         };
         self.conversion.convert(|_| layout)

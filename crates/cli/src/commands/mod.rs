@@ -12,6 +12,7 @@ pub(crate) mod embed;
 pub(crate) mod evaluate;
 pub(crate) mod explore;
 pub(crate) mod export;
+pub(crate) mod fill;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod info;
@@ -26,9 +27,13 @@ pub(crate) mod perplexity;
 pub(crate) mod plot;
 pub(crate) mod point;
 pub(crate) mod quantize;
+pub(crate) mod rerank;
 pub(crate) mod score;
+pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod shortlist;
+pub(crate) mod similar;
+pub(crate) mod tag;
 pub(crate) mod tokenizer;
 pub(crate) mod train;
 pub(crate) mod translate;
@@ -55,6 +60,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Explore(explore) => explore.run(),
         Command::Export(export) => export.run(),
+        Command::Fill(fill) => fill.run(),
         Command::Generate(generate) => generate.run(),
         Command::Import(import) => import.run(),
         Command::Info(info) => info.run(),
@@ -68,9 +74,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Perplexity(perplexity) => perplexity.run(),
         Command::Plot(plot) => plot.run(),
         Command::Quantize(quantize) => quantize.run(),
+        Command::Rerank(rerank) => rerank.run(),
         Command::Score(score) => score.run(),
         Command::Serve(serve) => serve.run(),
+        Command::Search(search) => search.run(),
         Command::Shortlist(shortlist) => shortlist.run(),
+        Command::Similar(similar) => similar.run(),
+        Command::Tag(tag) => tag.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
         Command::Train(train) => train.run(),
         Command::Translate(translate) => translate.run(),

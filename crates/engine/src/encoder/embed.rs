@@ -33,6 +33,15 @@ pub struct TokenVector {
     pub vector: Vec<f32>,
 }
 
+/// The vectors of the tokens of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenVectors {
+    /// The tokens, special tokens included.
+    pub tokens: Vec<TokenVector>,
+    /// Number of tokens before the end was cut off; `None` if nothing was.
+    pub cut_from: Option<usize>,
+}
+
 impl TextEncoder {
     /// True if vectors are means of states because the folder does not say otherwise.
     pub fn pools_by_default(&self) -> bool {
@@ -80,7 +89,7 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If the model has no states, or the device fails.
-    pub fn embed_tokens(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<Vec<TokenVector>>>> {
+    pub fn embed_tokens(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TokenVectors>>> {
         let found = self.run(self.read_all(texts, long), |pass, ids, rows| {
             let states = self.model.states(pass, ids)?.value().to_host()?;
             let [length, width] = [states.shape()[1], states.shape()[2]];
@@ -92,7 +101,9 @@ impl TextEncoder {
         })?;
         let tokens = |(vectors, input): (Vec<Vec<f32>>, TextInput)| {
             let tokens = input.encoding.pieces.into_iter().zip(input.encoding.offsets).zip(vectors);
-            tokens.map(|((token, range), vector)| TokenVector { token, range, vector }).collect()
+            let tokens =
+                tokens.map(|((token, range), vector)| TokenVector { token, range, vector }).collect();
+            TokenVectors { tokens, cut_from: input.cut_from }
         };
         Ok(found.into_iter().map(|found| found.map(tokens)).collect())
     }

@@ -34,8 +34,14 @@ pub struct FilledWord {
     pub text: String,
 }
 
-/// The words of each mask of a text, the most probable first.
-pub type Filled = Vec<Vec<FilledWord>>;
+/// The words for a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FilledText {
+    /// The words of each mask, the most probable first.
+    pub masks: Vec<Vec<FilledWord>>,
+    /// Number of tokens before the end was cut off; `None` if nothing was.
+    pub cut_from: Option<usize>,
+}
 
 impl Filler {
     /// Loads a masked language model.
@@ -68,8 +74,8 @@ impl Filler {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn fill(&self, texts: &[&str], top: usize) -> Result<Vec<Result<Filled>>> {
-        let inputs = texts.iter().map(|text| self.read(text)).collect();
+    pub fn fill(&self, texts: &[&str], top: usize, long: LongTexts) -> Result<Vec<Result<FilledText>>> {
+        let inputs = texts.iter().map(|text| self.read(text, long)).collect();
         let model = &self.encoder.model;
         let found = self.encoder.run(inputs, |pass, ids, rows| {
             let states = model.states(pass, ids)?.value().to_host()?;
@@ -95,7 +101,8 @@ impl Filler {
         let filled = |(text, found): (&&str, Result<(Vec<Vec<(u32, f32)>>, TextInput)>)| {
             let (words, input) = found?;
             let places = self.masks(&input.encoding).map(|(_, range)| range).collect::<Vec<_>>();
-            places.into_iter().zip(words).map(|(place, words)| self.words(text, &place, &words)).collect()
+            let words = places.into_iter().zip(words).map(|(place, words)| self.words(text, &place, &words));
+            Ok(FilledText { masks: words.collect::<Result<_>>()?, cut_from: input.cut_from })
         };
         Ok(texts.iter().zip(found).map(filled).collect())
     }
@@ -104,22 +111,14 @@ impl Filler {
         self.encoder.parameters.device()
     }
 
-    fn read(&self, text: &str) -> Result<TextInput> {
-        let encoding = if self.encoder.model.has_special_tokens() {
-            self.markup.encode_with_special(text)?
-        } else {
-            self.markup.encode(text)?
-        };
-        if self.masks(&encoding).next().is_none() {
-            let message = format!("a text without {}, expected at least one", self.mask.0);
+    fn read(&self, text: &str, long: LongTexts) -> Result<TextInput> {
+        let input = self.encoder.read_with(&self.markup, text, long)?;
+        if self.masks(&input.encoding).next().is_none() {
+            let cut = if input.cut_from.is_some() { " in the part that is read" } else { "" };
+            let message = format!("a text without {}{cut}, expected at least one", self.mask.0);
             return Err(Error::request(message, format!("write {} in place of a word", self.mask.0)));
         }
-        if encoding.len() > self.encoder.max_len {
-            let (found, most) = (encoding.len(), self.encoder.max_len);
-            let message = format!("{found} tokens, expected at most {most}, the model's maximum length");
-            return Err(Error::request(message, "shorten the text"));
-        }
-        Ok(TextInput { encoding, types: Vec::new(), cut_from: None })
+        Ok(input)
     }
 
     /// Position and bytes of each mask.
@@ -159,9 +158,4 @@ fn best(probabilities: &[f32], top: usize) -> Vec<(u32, f32)> {
     all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     all.truncate(top);
     all
-}
-
-impl Filler {
-    /// What is done with long texts: they are always refused, since a mask might be in the end.
-    pub const LONG: LongTexts = LongTexts::Refuse;
 }

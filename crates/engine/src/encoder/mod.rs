@@ -131,10 +131,15 @@ impl TextEncoder {
     /// # Errors
     /// If the text has no tokens, or more than the model accepts and `long` does not cut it.
     pub fn read(&self, text: &str, long: LongTexts) -> Result<TextInput> {
+        self.read_with(&self.tokenizer, text, long)
+    }
+
+    /// [`TextEncoder::read`] with another tokeniser of the same ids.
+    fn read_with(&self, tokenizer: &Tokenizer, text: &str, long: LongTexts) -> Result<TextInput> {
         let mut encoding = if self.model.has_special_tokens() {
-            self.tokenizer.encode_with_special(text)?
+            tokenizer.encode_with_special(text)?
         } else {
-            self.tokenizer.encode(text)?
+            tokenizer.encode(text)?
         };
         encoding.keep(encoding.len() - self.model.truncate(&encoding.ids).len()..encoding.len());
         if encoding.is_empty() {
@@ -144,20 +149,19 @@ impl TextEncoder {
         if encoding.len() > self.max_len {
             self.check_length(encoding.len(), long)?;
             cut_from = Some(encoding.len());
-            encoding = self.cut(text, encoding)?;
+            encoding = self.cut(&tokenizer.encode(text)?.ids, encoding);
         }
         Ok(TextInput { encoding, types: Vec::new(), cut_from })
     }
 
-    /// The first tokens of a text, with its special tokens.
-    fn cut(&self, text: &str, mut encoding: Encoding) -> Result<Encoding> {
-        let plain = self.tokenizer.encode(text)?.ids;
+    /// The first tokens of a text, with its special tokens; `plain` are its tokens without them.
+    fn cut(&self, plain: &[u32], mut encoding: Encoding) -> Encoding {
         let n_special = encoding.len().saturating_sub(plain.len());
-        let start = (0..=n_special).find(|start| encoding.ids[*start..].starts_with(&plain)).unwrap_or(0);
+        let start = (0..=n_special).find(|start| encoding.ids[*start..].starts_with(plain)).unwrap_or(0);
         let n_kept = self.max_len.saturating_sub(n_special);
         let after = encoding.ids.len() - (n_special - start);
         encoding.remove(start + n_kept..after);
-        Ok(encoding)
+        encoding
     }
 
     fn check_length(&self, length: usize, long: LongTexts) -> Result<()> {

@@ -122,6 +122,9 @@ impl SentenceModules {
             max_len = settings.get("max_seq_length", "a whole number above 0", positive)?;
             lower_case = settings.get("do_lower_case", "true or false", Value::as_bool)?.unwrap_or(false);
         }
+        if max_len.is_none() {
+            max_len = tokenizer_limit(&own.join("tokenizer_config.json"))?;
+        }
         let prompt = prompt(&folder.join("config_sentence_transformers.json"))?;
         Ok(Self { folder: own, max_len, lower_case, prompt, pooling: Vec::new(), steps: Vec::new() })
     }
@@ -210,9 +213,19 @@ impl SentencePooling {
 }
 
 /// Divides a vector by its length.
-pub(super) fn normalise(vector: &mut [f32]) {
+pub(crate) fn normalise(vector: &mut [f32]) {
     let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12) as f32;
     vector.iter_mut().for_each(|x| *x /= length);
+}
+
+/// The longest text by the settings of the tokeniser, where newer versions write it; a limit beyond all texts is none.
+fn tokenizer_limit(path: &Path) -> Result<Option<usize>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let number = |value: &Value| value.as_f64();
+    let stated = Settings::load(path.to_owned())?.get("model_max_length", "a number", number)?;
+    Ok(stated.filter(|limit| (1.0..1e9).contains(limit)).map(|limit| limit as usize))
 }
 
 /// The default prompt of the folder; empty if there is none.
@@ -264,6 +277,12 @@ fn dense(folder: &Path) -> Result<Step> {
     let path = folder.join("config.json");
     let settings = Settings::load(path.clone())?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    for key in ["module_input_name", "module_output_name"] {
+        if let Some(name) = settings.get(key, "a name", text)?.filter(|name| name != "sentence_embedding") {
+            let message = format!("{key} is {name:?}, expected \"sentence_embedding\"");
+            return Err(Error::file(&path, message, "linear layers for tokens are not supported"));
+        }
+    }
     let name = settings.get("activation_function", "the name of a class", text)?;
     let name = name.unwrap_or_else(|| "torch.nn.modules.activation.Tanh".into());
     let activation: fn(f32) -> f32 = match name.rsplit('.').next().unwrap_or_default() {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod chat;
+mod encoders;
 mod generate;
 mod perplexity;
 mod tokenizers;

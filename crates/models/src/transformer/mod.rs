@@ -1,7 +1,7 @@
 //! The Transformer (Vaswani et al. 2017): one `stack` of layers, and the families built from it.
 //!
 //! [`Translator`] is the encoder-decoder, [`TransformerEncoder`] an encoder with pooling and class scores,
-//! [`TransformerLanguageModel`] a decoder alone, [`Bert`] an encoder with the embeddings and heads of BERT and its successors.
+//! [`TransformerLanguageModel`] a decoder alone, [`BertEncoder`] an encoder with the embeddings and heads of BERT and its successors.
 
 pub mod bert;
 pub mod classes;
@@ -17,7 +17,7 @@ pub(crate) mod stack;
 pub mod translator;
 pub(crate) mod validate;
 
-pub use bert::{Bert, BertConfig};
+pub use bert::{BertConfig, BertEncoder};
 pub use classes::{Pooling, TransformerEncoder, TransformerEncoderConfig};
 pub use config::TransformerConfig;
 pub use language_model::{TransformerLanguageModel, TransformerLanguageModelConfig};

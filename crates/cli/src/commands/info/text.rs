@@ -61,6 +61,11 @@ fn layout_name(layout: CheckpointLayout) -> &'static str {
         CheckpointLayout::Torch => "torch (PyTorch's nn.Transformer)",
         CheckpointLayout::Gpt2 => "gpt2 (Hugging Face)",
         CheckpointLayout::Llama => "llama (Hugging Face: Llama, Mistral, Qwen2)",
+        CheckpointLayout::Bert => "bert (Hugging Face)",
+        CheckpointLayout::Roberta => "roberta (Hugging Face: RoBERTa, XLM-RoBERTa)",
+        CheckpointLayout::Distilbert => "distilbert (Hugging Face)",
+        CheckpointLayout::Mpnet => "mpnet (Hugging Face)",
+        CheckpointLayout::Modernbert => "modernbert (Hugging Face)",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use polyhead_models::ModelConfig;
+use polyhead_models::{ModelConfig, View};
 use polyhead_text::tokenizer::Tokenizer;
 use polyhead_text::tokenizer::fairseq_dictionary::{FairseqDictionary, dictionary_language, is_codes};
 use polyhead_text::tokenizer::sentencepiece::MarianVocabulary;
@@ -110,6 +110,11 @@ pub(super) fn find(folder: &Path, config: &ModelConfig) -> Result<Vec<Vocabulary
             .into_iter()
             .map(|(side, path)| Ok(Vocabulary::of(side, &Tokenizer::load(path)?, config)))
             .collect();
+    }
+    if config.view() == View::Encoder
+        && let Ok(found) = Tokenizer::load_encoder(folder)
+    {
+        return Ok(vec![Vocabulary::of(TokenizerSide::Both, &found, config)]);
     }
     dictionaries(folder, config)
 }

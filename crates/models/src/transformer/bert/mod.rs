@@ -2,11 +2,11 @@
 //! a head: class scores of a text or of each token, or scores of the vocabulary (masked language model).
 //!
 //! ```
-//! use polyhead_models::transformer::bert::{Bert, BertConfig, BertHead, Transform};
+//! use polyhead_models::transformer::bert::{BertConfig, BertEncoder, BertHead, Transform};
 //! use polyhead_tensor::Parameters;
 //! let config = BertConfig { vocab_size: 30_522, head: BertHead::None, transform: Transform::Dense, ..BertConfig::default() };
 //! let mut parameters = Parameters::default();
-//! Bert::new(&config, &mut parameters)?;
+//! BertEncoder::new(&config, &mut parameters)?;
 //! assert_eq!(parameters.count(), 109_482_240); // bert-base-uncased
 //! # Ok::<(), polyhead_models::Error>(())
 //! ```
@@ -35,7 +35,7 @@ const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "text
 
 /// A BERT-like encoder.
 #[derive(Debug, Clone)]
-pub struct Bert {
+pub struct BertEncoder {
     config: BertConfig,
     embedding: Embedding,
     types: Option<ParameterId>,
@@ -56,7 +56,7 @@ struct TransformLayer {
     norm: Option<Norm>,
 }
 
-impl Bert {
+impl BertEncoder {
     /// Builds the model and declares all parameters, still without values.
     ///
     /// # Errors
