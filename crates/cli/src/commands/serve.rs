@@ -147,7 +147,8 @@ impl Serve {
             note(&format!("model {}: {}", model.name, directions.join(" ")));
         }
         for model in server.scheduler().language_models() {
-            let context = model.context.map_or_else(String::new, |tokens| format!(", context of {tokens} tokens"));
+            let context =
+                model.context.map_or_else(String::new, |tokens| format!(", context of {tokens} tokens"));
             note(&format!("model {}: language model{context}", model.name));
         }
         print_text(&format!("http://{}/\n", server.address()))?;

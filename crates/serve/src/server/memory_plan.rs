@@ -42,7 +42,13 @@ impl MemoryPlan {
     fn at(limit: Option<u64>, cache: usize, models: u64, now: u64) -> Self {
         let quarter = limit.map_or(u64::MAX, |limit| limit.saturating_sub(now) / 4);
         let cache = cache.min(usize::try_from(quarter).unwrap_or(usize::MAX));
-        Self { limit, program: now.saturating_sub(models), cache, work: WORK.min(quarter), unlimited: UNLIMITED }
+        Self {
+            limit,
+            program: now.saturating_sub(models),
+            cache,
+            work: WORK.min(quarter),
+            unlimited: UNLIMITED,
+        }
     }
 
     /// Bytes for what waits, while models of `models` bytes are loaded.

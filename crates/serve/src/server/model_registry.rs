@@ -177,7 +177,12 @@ impl ModelRegistry {
         }
         let (loading, serial) = (Mutex::new(()), AtomicU64::new(0));
         let registry = Self { slots, generators, pool, options, max_memory, loading, serial };
-        for (folder, bytes) in registry.slots.iter().map(ModelSlot::forecast).chain(registry.generators.iter().map(ModelSlot::forecast)) {
+        for (folder, bytes) in registry
+            .slots
+            .iter()
+            .map(ModelSlot::forecast)
+            .chain(registry.generators.iter().map(ModelSlot::forecast))
+        {
             registry.check_memory(folder, bytes)?;
         }
         match models.first() {
@@ -276,7 +281,8 @@ impl ModelRegistry {
         } else {
             format!("no model {}, expected one of {}", quoted(name), known.join(", "))
         };
-        let hint = if is_translator { "translations are at /v1/translate" } else { "/v1/models lists all models" };
+        let hint =
+            if is_translator { "translations are at /v1/translate" } else { "/v1/models lists all models" };
         Err(Error::Refused(ErrorResponse::new(StatusCode::NOT_FOUND, found, hint)))
     }
 

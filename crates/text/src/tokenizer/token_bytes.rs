@@ -72,7 +72,12 @@ mod tests {
         assert_eq!(bytes_of_level("Ã©"), "é".as_bytes());
         assert_eq!(bytes_of_level("ðŁĺ"), [0xf0, 0x9f, 0x98]);
         // All 256 bytes, each once.
-        let all: String = (0x21..=0x7e_u32).chain(0xa1..=0xac).chain(0xae..=0xff).chain(0x100..0x144).filter_map(char::from_u32).collect();
+        let all: String = (0x21..=0x7e_u32)
+            .chain(0xa1..=0xac)
+            .chain(0xae..=0xff)
+            .chain(0x100..0x144)
+            .filter_map(char::from_u32)
+            .collect();
         let mut bytes = bytes_of_level(&all);
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());

@@ -63,7 +63,8 @@ impl<T> Turns<T> {
 
     /// The first item of the client whose turn it is. It runs until [`Self::finish`] or [`Self::put_back`].
     pub(super) fn next(&mut self) -> Option<(Client, T)> {
-        let client = self.clients.iter_mut().filter(|own| !own.items.is_empty()).min_by_key(|own| own.time)?;
+        let client =
+            self.clients.iter_mut().filter(|own| !own.items.is_empty()).min_by_key(|own| own.time)?;
         let item = client.items.pop_front()?;
         client.running += 1;
         self.waiting -= 1;

@@ -84,7 +84,8 @@ impl Choices {
     /// `count` empty texts, which begin after `characters` characters of an echo.
     pub(super) fn new(characters: Vec<usize>, has_tokens: bool) -> Self {
         let n_left = characters.len();
-        let all = characters.into_iter().map(|characters| Choice { characters, ..Choice::default() }).collect();
+        let all =
+            characters.into_iter().map(|characters| Choice { characters, ..Choice::default() }).collect();
         Self { all, has_tokens, n_tokens: 0, n_left }
     }
 

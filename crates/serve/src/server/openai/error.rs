@@ -57,7 +57,8 @@ impl From<ErrorResponse> for OpenAiError {
             // A wrong or missing key; OpenAI's clients expect 401.
             StatusCode::FORBIDDEN => {
                 response.status = StatusCode::UNAUTHORIZED;
-                response.hint = "send a key of this server as Authorization: Bearer KEY (api_key of the client)".into();
+                response.hint =
+                    "send a key of this server as Authorization: Bearer KEY (api_key of the client)".into();
                 Some("invalid_api_key")
             }
             StatusCode::NOT_FOUND => Some("model_not_found"),
@@ -121,9 +122,15 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             let error = OpenAiError::from(ErrorResponse::new(status, "a", "b").after(3));
             let json = error.json();
-            assert_eq!((json["error"]["type"].as_str(), json["error"]["code"].as_str()), (Some(kind), Some(code)));
+            assert_eq!(
+                (json["error"]["type"].as_str(), json["error"]["code"].as_str()),
+                (Some(kind), Some(code))
+            );
             let response = error.into_response();
-            assert_eq!((response.status().as_u16(), response.headers()["retry-after"].as_bytes()), (found, &b"3"[..]));
+            assert_eq!(
+                (response.status().as_u16(), response.headers()["retry-after"].as_bytes()),
+                (found, &b"3"[..])
+            );
             assert_eq!(response.headers().contains_key("www-authenticate"), found == 401);
         }
     }

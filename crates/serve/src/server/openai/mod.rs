@@ -98,8 +98,7 @@ impl Prepared {
         let loaded = scheduler.generator(call.model.as_deref())?;
         let generator = &loaded.generator;
         let options = call.sampling.over(generator.options(), limits.new_tokens)?;
-        let options =
-            GenerateOptions { alternatives: call.log_probabilities.unwrap_or(0), ..options };
+        let options = GenerateOptions { alternatives: call.log_probabilities.unwrap_or(0), ..options };
         options.check().map_err(Error::from)?;
         let prompts = prompts(generator, &call.input)?;
         let echoes = if call.has_echo { echoes(generator, &call, &prompts)? } else { Vec::new() };
@@ -151,8 +150,7 @@ impl Prepared {
         memory: MemoryReservation,
     ) -> Result<Response, OpenAiError> {
         let mut choices = self.choices();
-        let echo = |index: usize| self.echoes.get(index).cloned().unwrap_or_default();
-        let text = |index: usize| WholeText { text: echo(index), ..WholeText::default() };
+        let text = |index: usize| WholeText::after(self.echoes.get(index));
         let mut texts: Vec<WholeText> = (0..self.request.n_texts()).map(text).collect();
         while !choices.are_finished() {
             let update = tokio::time::timeout_at(deadline.into(), updates.recv()).await;
@@ -160,8 +158,8 @@ impl Prepared {
             let piece = choices.add(update, self.loaded.generator.tokenizer())?;
             texts[piece.choice].push(piece);
         }
-        let usage = Usage { prompt: self.prompt_tokens(), completion: choices.n_tokens() };
-        let body = self.head.whole(&texts, usage).to_string();
+        let usage = Usage::new(self.prompt_tokens(), choices.n_tokens());
+        let body = self.head.whole(&texts, usage);
         Ok(([(header::CONTENT_TYPE, "application/json")], memory.counted(body)).into_response())
     }
 
@@ -232,7 +230,8 @@ fn prompts(generator: &Generator, input: &TextInput) -> Result<Vec<Arc<[u32]>>, 
         }
         let vocab_size = generator.model().vocab_size();
         if let Some(id) = prompt.iter().find(|&&id| id as usize >= vocab_size) {
-            let error = format!("{field}: token {id}, expected one below {vocab_size}, the size of the vocabulary");
+            let error =
+                format!("{field}: token {id}, expected one below {vocab_size}, the size of the vocabulary");
             return Err(OpenAiError::field(field, error, "are these tokens of another model?"));
         }
         if let Some(most) = generator.model().max_len().filter(|&most| prompt.len() > most) {

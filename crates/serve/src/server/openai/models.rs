@@ -44,7 +44,14 @@ struct ModelAnswer {
 impl From<LanguageModelEntry> for ModelAnswer {
     fn from(entry: LanguageModelEntry) -> Self {
         let LanguageModelEntry { name, is_loaded, context } = entry;
-        Self { id: name, object: "model", created: 0, owned_by: "polyhead", is_loaded, context_length: context }
+        Self {
+            id: name,
+            object: "model",
+            created: 0,
+            owned_by: "polyhead",
+            is_loaded,
+            context_length: context,
+        }
     }
 }
 

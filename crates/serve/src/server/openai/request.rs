@@ -26,19 +26,74 @@ const HINT: &str = "/docs shows each field";
 
 /// Fields of `/v1/completions`.
 pub(super) const COMPLETION_FIELDS: &[&str] = &[
-    "model", "prompt", "max_tokens", "temperature", "top_p", "n", "stream", "stream_options", "stop", "seed",
-    "logprobs", "echo", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram", "min_tokens", "best_of",
-    "suffix", "presence_penalty", "frequency_penalty", "logit_bias", "user", "api_key",
+    "model",
+    "prompt",
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "n",
+    "stream",
+    "stream_options",
+    "stop",
+    "seed",
+    "logprobs",
+    "echo",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "no_repeat_ngram",
+    "min_tokens",
+    "best_of",
+    "suffix",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "user",
+    "api_key",
 ];
 
 /// Fields of `/v1/chat/completions`.
 pub(super) const CHAT_FIELDS: &[&str] = &[
-    "model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "n", "stream",
-    "stream_options", "stop", "seed", "logprobs", "top_logprobs", "top_k", "min_p", "repetition_penalty",
-    "no_repeat_ngram", "min_tokens", "presence_penalty", "frequency_penalty", "logit_bias", "response_format",
-    "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls", "modalities", "audio", "prediction",
-    "web_search_options", "reasoning_effort", "verbosity", "user", "metadata", "store", "service_tier",
-    "safety_identifier", "prompt_cache_key", "api_key",
+    "model",
+    "messages",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "n",
+    "stream",
+    "stream_options",
+    "stop",
+    "seed",
+    "logprobs",
+    "top_logprobs",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "no_repeat_ngram",
+    "min_tokens",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "response_format",
+    "tools",
+    "tool_choice",
+    "functions",
+    "function_call",
+    "parallel_tool_calls",
+    "modalities",
+    "audio",
+    "prediction",
+    "web_search_options",
+    "reasoning_effort",
+    "verbosity",
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "api_key",
 ];
 
 /// Fields that are not supported: values that ask for nothing, and the reason.
@@ -172,7 +227,9 @@ impl TextRequest {
             let hint = format!("{HINT}; the server accepts {}", known.join(", "));
             return Err(OpenAiError::from(ErrorResponse::bad_request(error, hint)).with_code("unknown_field"));
         }
-        for (name, asks_nothing, reason) in UNSUPPORTED.iter().copied().filter(|(name, ..)| known.contains(name)) {
+        for (name, asks_nothing, reason) in
+            UNSUPPORTED.iter().copied().filter(|(name, ..)| known.contains(name))
+        {
             let value = fields.value(name);
             if value.is_some_and(|value| !value.is_null() && !asks_nothing(&value)) {
                 let error = format!("{name} is not supported: {reason}");
@@ -180,7 +237,8 @@ impl TextRequest {
             }
         }
         let samples = whole(fields, "n", [1, limits.samples])?.unwrap_or(1);
-        if let Some(best_of) = whole(fields, "best_of", [1, limits.samples])?.filter(|best| *best != samples) {
+        if let Some(best_of) = whole(fields, "best_of", [1, limits.samples])?.filter(|best| *best != samples)
+        {
             let error = format!("best_of is {best_of}, expected n ({samples}): texts are not ranked");
             return Err(OpenAiError::field("best_of", error, "leave it out"));
         }
@@ -269,10 +327,13 @@ impl Sampling {
             Some(seed) => seed,
             None => random()? % MAX_RANDOM_SEED,
         };
+        // Who restricts sampling asks for it, whatever the model's settings say.
+        let is_sampled = self.top_p.is_some() || self.top_k.is_some() || self.min_p.is_some();
+        let temperature = if is_sampled && model.temperature == 0.0 { 1.0 } else { model.temperature };
         Ok(GenerateOptions {
             max_new_tokens: Some(self.max_new_tokens.or(model.max_new_tokens).unwrap_or(most).min(most)),
             min_new_tokens: self.min_new_tokens.unwrap_or(model.min_new_tokens),
-            temperature: self.temperature.unwrap_or(model.temperature),
+            temperature: self.temperature.unwrap_or(temperature),
             top_p: self.top_p.unwrap_or(model.top_p),
             top_k: self.top_k.unwrap_or(model.top_k),
             min_p: self.min_p.unwrap_or(model.min_p),
@@ -296,7 +357,8 @@ pub(super) fn random() -> crate::Result<u64> {
 
 fn prompts(fields: &Fields) -> Result<TextInput, OpenAiError> {
     const EXPECTED: &str = "a text, an array of texts, an array of tokens, or an array of arrays of tokens";
-    let wrong = |found: &str| OpenAiError::field("prompt", format!("prompt: {found}, expected {EXPECTED}"), HINT);
+    let wrong =
+        |found: &str| OpenAiError::field("prompt", format!("prompt: {found}, expected {EXPECTED}"), HINT);
     let ids = |items: &[Value]| -> Option<Vec<u32>> {
         items.iter().map(|id| u32::try_from(id.as_u64()?).ok()).collect()
     };
@@ -310,9 +372,9 @@ fn prompts(fields: &Fields) -> Result<TextInput, OpenAiError> {
                 let texts: Option<Vec<String>> = texts.collect();
                 texts.map(TextInput::Texts).ok_or_else(|| wrong("an array of texts and other values"))
             }
-            Some(Value::Number(_)) => {
-                ids(&items).map(|ids| TextInput::Ids(vec![ids])).ok_or_else(|| wrong("an array of numbers and other values"))
-            }
+            Some(Value::Number(_)) => ids(&items)
+                .map(|ids| TextInput::Ids(vec![ids]))
+                .ok_or_else(|| wrong("an array of numbers and other values")),
             Some(_) => {
                 let prompts = items.iter().map(|item| ids(item.as_array()?));
                 let prompts: Option<Vec<Vec<u32>>> = prompts.collect();
@@ -335,7 +397,9 @@ fn messages(fields: &Fields) -> Result<Vec<Value>, OpenAiError> {
         let role = match item["role"].as_str() {
             Some("developer") => "system",
             Some(role @ ("system" | "user" | "assistant")) => role,
-            Some("tool" | "function") => return Err(wrong("role \"tool\" is not supported: tools cannot be called")),
+            Some("tool" | "function") => {
+                return Err(wrong("role \"tool\" is not supported: tools cannot be called"));
+            }
             Some(other) => {
                 let found = format!("role {}, expected system, developer, user or assistant", quoted(other));
                 return Err(wrong(&found));
@@ -386,7 +450,10 @@ fn stops(fields: &Fields) -> Result<Vec<String>, OpenAiError> {
         return wrong(found, "send the most important ones");
     }
     if let Some(long) = found.iter().find(|stop| stop.len() > MAX_STOP_BYTES) {
-        return wrong(format!("a text of {} bytes, expected at most {MAX_STOP_BYTES}", long.len()), "shorten it");
+        return wrong(
+            format!("a text of {} bytes, expected at most {MAX_STOP_BYTES}", long.len()),
+            "shorten it",
+        );
     }
     if found.iter().any(String::is_empty) {
         return wrong("an empty text".into(), "every text would end before it began; leave it out");
@@ -401,7 +468,11 @@ fn streaming(fields: &Fields) -> Result<Streaming, OpenAiError> {
         None => Ok(if is_on { Streaming::Events } else { Streaming::Off }),
         Some(_) if !is_on => {
             let error = "stream_options without stream, expected both";
-            Err(OpenAiError::field("stream_options", error, "leave stream_options out, or set stream to true"))
+            Err(OpenAiError::field(
+                "stream_options",
+                error,
+                "leave stream_options out, or set stream to true",
+            ))
         }
         Some(options) => match &options["include_usage"] {
             Value::Bool(true) => Ok(Streaming::EventsWithUsage),
@@ -449,7 +520,11 @@ fn boolean(fields: &Fields, name: &'static str) -> Result<Option<bool>, OpenAiEr
 }
 
 /// A whole number in a range.
-fn whole(fields: &Fields, name: &'static str, [least, most]: [usize; 2]) -> Result<Option<usize>, OpenAiError> {
+fn whole(
+    fields: &Fields,
+    name: &'static str,
+    [least, most]: [usize; 2],
+) -> Result<Option<usize>, OpenAiError> {
     let found = fields.number(name).map_err(|error| named(name, error))?;
     match found.map(|number| usize::try_from(number).unwrap_or(usize::MAX)) {
         Some(number) if !(least..=most).contains(&number) => {
@@ -471,7 +546,11 @@ fn decimal(
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_f64().map(|number| number as f32) {
             Some(number) if number.is_finite() && fits(number) => Ok(Some(number)),
-            _ => Err(OpenAiError::field(name, format!("{name}: {}, expected {expected}", quoted(&value.to_string())), HINT)),
+            _ => Err(OpenAiError::field(
+                name,
+                format!("{name}: {}, expected {expected}", quoted(&value.to_string())),
+                HINT,
+            )),
         },
     }
 }

@@ -90,9 +90,8 @@ impl<'a> CachedStep<'a> {
                 format!("a divisor of {}", options.n_heads),
             );
         }
-        let fits = |(slot, length): (&usize, &usize)| {
-            cache.slot(*slot).is_some_and(|slot| *length <= slot.capacity)
-        };
+        let fits =
+            |(slot, length): (&usize, &usize)| cache.slot(*slot).is_some_and(|slot| *length <= slot.capacity);
         if options.lengths.len() != rows || !options.slots.iter().zip(options.lengths).all(fits) {
             let expected = format!("{rows} of {} slots, and lengths inside of them", cache.n_slots());
             return shape("cached attention", "lengths", &[options.lengths.len()], expected);
