@@ -1,7 +1,11 @@
 //! Generation against transformers, and its laws: a text depends on its prompt, its options and its seed alone.
 
+use std::collections::VecDeque;
+
 use polyhead_engine::Generator;
-use polyhead_engine::generate::{FinishReason, GenerateOptions, Generated, Overflow, Reuse};
+use polyhead_engine::generate::{
+    FinishReason, GenerateOptions, Generated, Overflow, PausedSequence, Reuse, SequenceId,
+};
 use rayon::ThreadPoolBuilder;
 
 use crate::{answers, changed, golden, ids, list, load, text};
@@ -94,6 +98,87 @@ fn a_text_is_the_same_in_any_batch_on_any_number_of_threads_and_with_any_cache()
         assert!(found.iter().map(|(_, text)| text).eq(first().chain(first())), "{model}");
         assert!(generation.reused_tokens() > 100, "{model}: {}", generation.reused_tokens());
     }
+}
+
+#[test]
+fn long_prompts_are_read_in_parts_and_sequences_may_pause() {
+    let prompts = prompts();
+    for model in ["gpt2", "llama"] {
+        let generator = load(golden().join(model));
+        let expected: Vec<Generated> =
+            prompts.iter().map(|prompt| alone(&generator, prompt, &varied()).remove(0)).collect();
+        for tokens in [1, 3, 16, 17] {
+            let mut generation =
+                generator.generation().with_max_rows(3).with_prompt_tokens(tokens).with_cached_tokens(40);
+            let (mut found, mut paused) = (Vec::new(), VecDeque::new());
+            let ids = prompts
+                .iter()
+                .map(|prompt| generation.join(&generator.encode(prompt).unwrap(), &varied(), 0).unwrap());
+            let ids: Vec<SequenceId> = ids.collect();
+            for step in 0.. {
+                for token in generation.step().unwrap() {
+                    found.extend(token.finished.map(|text| (token.sequence, text)));
+                }
+                if step % 3 == 0 {
+                    paused.extend(ids.iter().filter_map(|id| generation.pause(*id).unwrap()).take(1));
+                } else if step % 3 == 2 {
+                    let next: Option<PausedSequence> = paused.pop_front();
+                    next.into_iter().for_each(|next| generation.resume(next).unwrap());
+                }
+                assert!(step < 2000, "it ends");
+                if generation.is_empty() && paused.is_empty() {
+                    break;
+                }
+            }
+            found.sort_by_key(|(sequence, _)| *sequence);
+            assert!(found.iter().map(|(_, text)| text).eq(&expected), "{model}, {tokens} tokens");
+        }
+        let mut generation = generator.generation().with_prompt_tokens(2);
+        let id = generation.join(&generator.encode(&prompts[0]).unwrap(), &varied(), 0).unwrap();
+        assert!(generation.step().unwrap().is_empty() && generation.len() == 1, "a part of the prompt");
+        assert!(generation.pause(id).unwrap().is_none() && generation.leave(id) && generation.is_empty());
+    }
+}
+
+#[test]
+fn the_most_probable_tokens_are_reported() {
+    let generator = load(golden().join("gpt2"));
+    let prompt = generator.encode("the cat").unwrap();
+    let greedy = GenerateOptions { temperature: 0.0, alternatives: 3, ..varied() };
+    for (options, is_best) in
+        [(greedy.clone(), true), (GenerateOptions { temperature: 1.0, ..greedy }, false)]
+    {
+        let options = GenerateOptions { repetition_penalty: 1.0, ..options };
+        let mut generation = generator.generation();
+        generation.join(&prompt, &options, 0).unwrap();
+        let mut sum = 0.0;
+        while !generation.is_empty() {
+            for token in generation.step().unwrap() {
+                let [first, second, third] = token.alternatives[..] else { panic!("{token:?}") };
+                assert!(first.log_probability >= second.log_probability);
+                assert!(second.log_probability >= third.log_probability);
+                let own = token.alternatives.iter().find(|own| Some(own.id) == token.id);
+                assert!(own.is_none_or(|own| own.log_probability == token.log_probability));
+                assert!(!is_best || Some(first.id) == token.id);
+                sum += f64::from(token.log_probability);
+                if let Some(text) = token.finished {
+                    assert_eq!(text.log_probability, sum);
+                    let plain = GenerateOptions { alternatives: 0, ..options.clone() };
+                    assert_eq!(text, alone(&generator, "the cat", &plain)[0]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sequence_needs_no_more_memory_than_was_said() {
+    // The text of the state is what grows: 2 layers, 2 heads of 8 columns, keys and values.
+    let generator = load(golden().join("gpt2"));
+    let bytes = |length| generator.model().state_bytes(length);
+    assert!(bytes(32) >= 32 * 2 * 2 * 16 * 4 && bytes(64) <= 2 * 64 * 2 * 2 * 16 * 4 + 1024, "{}", bytes(64));
+    assert!(bytes(1000) <= 1300 * 2 * 2 * 16 * 4, "{}", bytes(1000));
+    assert!(generator.sequence_bytes(64) > bytes(64));
 }
 
 #[test]

@@ -65,11 +65,15 @@ fn description(state: &ServerState) -> Value {
     let sources: Vec<&str> = std::iter::once("auto").chain(languages.sources()).collect();
     let models: Vec<String> = state.scheduler.models().into_iter().map(|own| own.name).collect();
     let targets = languages.targets();
-    for (name, values) in
-        [("SourceCode", json!(sources)), ("LanguageCode", json!(targets)), ("ModelName", json!(models))]
-    {
+    let generators: Vec<String> = state.scheduler.language_models().into_iter().map(|own| own.name).collect();
+    for (name, values, is_open) in [
         // Models that do not declare their languages accept any code.
-        if targets.is_empty() && name != "ModelName" {
+        ("SourceCode", json!(sources), targets.is_empty()),
+        ("LanguageCode", json!(targets), targets.is_empty()),
+        ("ModelName", json!(models), models.is_empty()),
+        ("LanguageModelName", json!(generators), generators.is_empty()),
+    ] {
+        if is_open {
             if let Some(schema) = schemas[name].as_object_mut() {
                 schema.remove("enum");
             }
@@ -89,6 +93,12 @@ fn description(state: &ServerState) -> Value {
     }
     set(schemas, "/V1Request/properties/n_best/maximum", limits.n_best);
     set(schemas, "/V1Request/properties/beam_size/maximum", limits.beam_size);
+    for schema in ["CompletionRequest", "ChatRequest"] {
+        set(schemas, &format!("/{schema}/properties/n/maximum"), limits.samples);
+        for field in ["max_tokens", "max_completion_tokens", "min_tokens", "no_repeat_ngram"] {
+            set(schemas, &format!("/{schema}/properties/{field}/maximum"), limits.new_tokens);
+        }
+    }
     found
 }
 

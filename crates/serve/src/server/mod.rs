@@ -38,7 +38,7 @@ mod worker_pool;
 
 pub use admission::AdmissionOptions;
 pub use files::{FilesOptions, TranslatedFiles};
-pub use generation::LoadedGenerator;
+pub use generation::{GenerationGauges, LoadedGenerator};
 pub use lifecycle::{ServeOptions, Server};
 pub use limits::RequestLimits;
 pub use model_registry::{LanguageAnswer, LanguageModelEntry, LoadedModel, ModelEntry, ModelFolder};

@@ -13,7 +13,7 @@ use polyhead_translate::{LoadOptions, RoutedSentence, TextPlan, TranslateOptions
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::cache::Cache;
-use super::generation::{GenerationCounters, GenerationPool, LoadedGenerator};
+use super::generation::{GenerationCounters, GenerationGauges, GenerationPool, LoadedGenerator};
 use super::memory_plan::MemoryPlan;
 use super::model_registry::{
     LanguageAnswer, LanguageModelEntry, LoadedModel, ModelEntry, ModelFolder, ModelRegistry,
@@ -366,7 +366,12 @@ impl Scheduler {
         Ok(found)
     }
 
-    /// Totals of text generation.
+    /// Running and waiting texts and totals of text generation.
+    pub fn generation_gauges(&self) -> GenerationGauges {
+        self.generation.counters.gauges()
+    }
+
+    /// The counters of text generation.
     pub(super) fn generation(&self) -> &Arc<GenerationCounters> {
         &self.generation.counters
     }

@@ -27,7 +27,7 @@ fn state(limits: RequestLimits) -> Arc<ServerState> {
 }
 
 /// Starts a server that runs until the tests end; returns its port.
-fn start(state: Arc<ServerState>) -> u16 {
+pub(crate) fn start(state: Arc<ServerState>) -> u16 {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -415,7 +415,12 @@ fn every_described_route_answers_and_other_methods_are_refused() {
     let port = start(state.clone());
     for (path, methods) in ROUTES {
         for method in ["get", "post"] {
-            let answer = send(port, [&method.to_uppercase(), &path.replace("{id}", "0")], &[], "");
+            let answer = send(
+                port,
+                [&method.to_uppercase(), &path.replace("{id}", "0").replace("{model}", "0")],
+                &[],
+                "",
+            );
             let is_route = answer.status != 405 && !(answer.status == 404 && answer.body.is_empty());
             assert_eq!(is_route, methods.contains(&method), "{method} {path}: {}", answer.status);
             if answer.status == 405 {

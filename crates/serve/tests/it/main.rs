@@ -5,6 +5,7 @@ mod answers;
 mod calls;
 mod client;
 mod front;
+mod generation;
 mod lessons;
 mod page;
 mod palette;

@@ -97,6 +97,7 @@ impl SamplingOptions {
                 OverflowChoice::Slide => Overflow::Slide,
             },
             reuse: Reuse::Shared,
+            alternatives: 0,
         }
     }
 }

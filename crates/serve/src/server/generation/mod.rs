@@ -25,6 +25,7 @@ use super::queue::QueueFull;
 use crate::front::rate::Client;
 use crate::{Error, Result};
 pub(crate) use counters::GenerationCounters;
+pub use counters::GenerationGauges;
 use runner::Runner;
 
 /// Bytes of a generated token and its text in an answer.

@@ -25,6 +25,8 @@ pub(super) struct RunningBatch<'g> {
     rows: Vec<Row>,
     paused: HashMap<u64, (PausedSequence, usize)>,
     next_number: u64,
+    /// Running and waiting texts, as the gauges count them.
+    shown: [usize; 2],
 }
 
 /// A text of the batch.
@@ -39,7 +41,8 @@ struct Row {
 impl<'g> RunningBatch<'g> {
     pub(super) fn new(generator: &'g Generator, queue: &'g RunnerQueue, pool: &'g GenerationPool) -> Self {
         let generation = generation(generator, pool);
-        Self { generator, queue, pool, generation, rows: Vec::new(), paused: HashMap::new(), next_number: 0 }
+        let (rows, paused) = (Vec::new(), HashMap::new());
+        Self { generator, queue, pool, generation, rows, paused, next_number: 0, shown: [0; 2] }
     }
 
     /// Generates texts until the queue is closed and empty.
@@ -141,10 +144,10 @@ impl<'g> RunningBatch<'g> {
     }
 
     /// Updates the gauges.
-    fn count(&self) {
-        let counters = self.counters();
-        counters.running.store(self.rows.len(), Ordering::Relaxed);
-        counters.waiting.store(self.queue.lock().turns.waiting(), Ordering::Relaxed);
+    fn count(&mut self) {
+        let now = [self.rows.len(), self.queue.lock().turns.waiting()];
+        self.counters().show(self.shown, now);
+        self.shown = now;
     }
 
     /// The next token of every text.

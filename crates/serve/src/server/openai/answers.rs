@@ -1,8 +1,10 @@
 //! The JSON of completions and chats, whole or in chunks.
 
-use serde_json::{Map, Value, json};
+use serde::ser::{SerializeMap as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use super::choices::{Piece, TokenEntry};
+use super::choices::{Piece, TokenEntry, TokenText};
 use super::request::CallKind;
 
 /// What all parts of an answer say.
@@ -22,28 +24,33 @@ pub(super) struct AnswerHead {
 }
 
 /// Numbers of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Usage {
-    pub(super) prompt: usize,
-    pub(super) completion: usize,
+    prompt_tokens: usize,
+    completion_tokens: usize,
+    total_tokens: usize,
 }
 
 impl Usage {
-    fn json(self) -> Value {
-        let Self { prompt, completion } = self;
-        json!({ "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion })
+    pub(super) fn new(prompt_tokens: usize, completion_tokens: usize) -> Self {
+        Self { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
     }
 }
 
 /// A whole text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WholeText {
-    pub(super) text: String,
-    pub(super) tokens: Vec<(TokenEntry, usize)>,
-    pub(super) finish: Option<&'static str>,
+    text: String,
+    tokens: Vec<(TokenEntry, usize)>,
+    finish: Option<&'static str>,
 }
 
 impl WholeText {
+    /// A text that begins with the prompt, if it is repeated.
+    pub(super) fn after(echo: Option<&String>) -> Self {
+        Self { text: echo.cloned().unwrap_or_default(), ..Self::default() }
+    }
+
     /// Appends a piece.
     pub(super) fn push(&mut self, piece: Piece) {
         let Piece { text, tokens, offset, finish, .. } = piece;
@@ -64,136 +71,194 @@ fn with_offsets(tokens: Vec<TokenEntry>, offset: usize) -> impl Iterator<Item = 
 
 impl AnswerHead {
     /// The answer with all texts.
-    pub(super) fn whole(&self, texts: &[WholeText], usage: Usage) -> Value {
-        let choice = |(index, own): (usize, &WholeText)| {
-            let log_probabilities = self.log_probabilities(&own.tokens);
-            let finish = own.finish;
-            match self.kind {
-                CallKind::Completion => json!({
-                    "index": index, "text": own.text, "logprobs": log_probabilities, "finish_reason": finish,
-                }),
-                CallKind::Chat => json!({
-                    "index": index,
-                    "message": { "role": "assistant", "content": own.text, "refusal": null },
-                    "logprobs": log_probabilities,
-                    "finish_reason": finish,
-                }),
-            }
-        };
-        let choices: Vec<Value> = texts.iter().enumerate().map(choice).collect();
-        let mut answer = self.object("chat.completion", choices);
-        answer["usage"] = usage.json();
-        answer
+    pub(super) fn whole(&self, texts: &[WholeText], usage: Usage) -> String {
+        let mut choices = Vec::with_capacity(texts.len());
+        for (index, own) in texts.iter().enumerate() {
+            let content = match self.kind {
+                CallKind::Completion => json!({ "text": own.text }),
+                CallKind::Chat => {
+                    json!({ "message": { "role": "assistant", "content": own.text, "refusal": null } })
+                }
+            };
+            let logprobs = self.has_tokens.then_some(TokenList { kind: self.kind, tokens: &own.tokens });
+            choices.push(ChoiceAnswer { index, content, logprobs, finish_reason: own.finish });
+        }
+        self.json("chat.completion", choices, Some(Some(usage)))
     }
 
     /// The beginning of a text in a stream, if it has one: the role of a message, or the prompt that is repeated.
     pub(super) fn begin(&self, index: usize, echo: Option<&str>, out: &mut String) {
-        match (self.kind, echo) {
-            (CallKind::Chat, _) => {
-                self.chunk(index, &json!({ "delta": { "role": "assistant", "content": "" } }), out);
-            }
-            (CallKind::Completion, Some(echo)) => self.chunk(index, &json!({ "text": echo }), out),
-            (CallKind::Completion, None) => {}
-        }
+        let content = match (self.kind, echo) {
+            (CallKind::Chat, _) => json!({ "delta": { "role": "assistant", "content": "" } }),
+            (CallKind::Completion, Some(echo)) => json!({ "text": echo }),
+            (CallKind::Completion, None) => return,
+        };
+        self.chunk(ChoiceAnswer { index, content, logprobs: None, finish_reason: None }, out);
     }
 
     /// The chunks of a piece.
     pub(super) fn piece(&self, piece: Piece, out: &mut String) {
-        let Piece { choice, text, tokens, offset, finish } = piece;
+        let Piece { choice: index, text, tokens, offset, finish } = piece;
         if !text.is_empty() || !tokens.is_empty() {
             let tokens: Vec<(TokenEntry, usize)> = with_offsets(tokens, offset).collect();
-            let log_probabilities = self.log_probabilities(&tokens);
-            let part = match self.kind {
-                CallKind::Completion => json!({ "text": text, "logprobs": log_probabilities }),
-                CallKind::Chat => json!({ "delta": { "content": text }, "logprobs": log_probabilities }),
+            let logprobs = self.has_tokens.then_some(TokenList { kind: self.kind, tokens: &tokens });
+            let content = match self.kind {
+                CallKind::Completion => json!({ "text": text }),
+                CallKind::Chat => json!({ "delta": { "content": text } }),
             };
-            self.chunk(choice, &part, out);
+            self.chunk(ChoiceAnswer { index, content, logprobs, finish_reason: None }, out);
         }
-        if let Some(finish) = finish {
-            let part = match self.kind {
-                CallKind::Completion => json!({ "text": "", "finish_reason": finish }),
-                CallKind::Chat => json!({ "delta": {}, "finish_reason": finish }),
+        if finish.is_some() {
+            let content = match self.kind {
+                CallKind::Completion => json!({ "text": "" }),
+                CallKind::Chat => json!({ "delta": {} }),
             };
-            self.chunk(choice, &part, out);
+            self.chunk(ChoiceAnswer { index, content, logprobs: None, finish_reason: finish }, out);
         }
     }
 
     /// The end of a stream.
     pub(super) fn end(&self, usage: Usage, out: &mut String) {
         if self.has_usage {
-            let mut chunk = self.object("chat.completion.chunk", Vec::new());
-            chunk["usage"] = usage.json();
-            event(&chunk, out);
+            event(&self.json("chat.completion.chunk", Vec::new(), Some(Some(usage))), out);
         }
-        out.push_str("data: [DONE]\n\n");
+        event("[DONE]", out);
     }
 
-    fn chunk(&self, index: usize, part: &Value, out: &mut String) {
-        let mut choice = json!({ "index": index, "logprobs": null, "finish_reason": null });
-        for (name, value) in part.as_object().into_iter().flatten() {
-            choice[name] = value.clone();
-        }
-        let mut chunk = self.object("chat.completion.chunk", vec![choice]);
-        if self.has_usage {
-            chunk["usage"] = Value::Null;
-        }
-        event(&chunk, out);
+    fn chunk(&self, choice: ChoiceAnswer<'_>, out: &mut String) {
+        let usage = self.has_usage.then_some(None);
+        event(&self.json("chat.completion.chunk", vec![choice], usage), out);
     }
 
-    fn object(&self, chat: &str, choices: Vec<Value>) -> Value {
+    fn json(
+        &self,
+        chat: &'static str,
+        choices: Vec<ChoiceAnswer<'_>>,
+        usage: Option<Option<Usage>>,
+    ) -> String {
         let object = if self.kind == CallKind::Chat { chat } else { "text_completion" };
-        json!({
-            "id": self.id, "object": object, "created": self.created, "model": self.model, "seed": self.seed,
-            "choices": choices,
-        })
-    }
-
-    fn log_probabilities(&self, tokens: &[(TokenEntry, usize)]) -> Value {
-        if !self.has_tokens {
-            return Value::Null;
-        }
-        match self.kind {
-            CallKind::Completion => completion_tokens(tokens),
-            CallKind::Chat => {
-                let content: Vec<Value> = tokens.iter().map(|(token, _)| chat_token(token)).collect();
-                json!({ "content": content, "refusal": null })
-            }
-        }
+        let &Self { ref id, created, ref model, seed, .. } = self;
+        let answer = Answer { id, object, created, model, seed, choices, usage };
+        serde_json::to_string(&answer).expect("plain values")
     }
 }
 
-/// Tokens as completions show them: lists side by side. The token itself is always among its alternatives.
-fn completion_tokens(tokens: &[(TokenEntry, usize)]) -> Value {
-    let shown: Vec<String> = tokens.iter().map(|(own, _)| own.token.shown()).collect();
-    let scores: Vec<f32> = tokens.iter().map(|(own, _)| own.log_probability).collect();
-    let offsets: Vec<usize> = tokens.iter().map(|(_, offset)| *offset).collect();
-    let best = |(own, _): &(TokenEntry, usize)| {
-        let mut best = Map::new();
-        for (token, score) in own.alternatives.iter().rev() {
-            best.insert(token.shown(), (*score).into());
+/// An answer, or a chunk of one.
+#[derive(Serialize)]
+struct Answer<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+    seed: u64,
+    choices: Vec<ChoiceAnswer<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Option<Usage>>,
+}
+
+#[derive(Serialize)]
+struct ChoiceAnswer<'a> {
+    index: usize,
+    /// `text`, `message` or `delta`.
+    #[serde(flatten)]
+    content: serde_json::Value,
+    logprobs: Option<TokenList<'a>>,
+    finish_reason: Option<&'static str>,
+}
+
+/// Tokens with their log-probabilities.
+struct TokenList<'a> {
+    kind: CallKind,
+    tokens: &'a [(TokenEntry, usize)],
+}
+
+impl Serialize for TokenList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if self.kind == CallKind::Chat {
+            let entries = || self.tokens.iter().map(|(own, _)| own);
+            map.serialize_entry("content", &Sequence(|| entries().map(ChatToken)))?;
+            map.serialize_entry("refusal", &())?;
+            return map.end();
         }
-        best.insert(own.token.shown(), own.log_probability.into());
-        Value::Object(best)
-    };
-    let has_alternatives = tokens.iter().any(|(own, _)| !own.alternatives.is_empty());
-    let best: Value = if has_alternatives { tokens.iter().map(best).collect() } else { Value::Null };
-    json!({ "tokens": shown, "token_logprobs": scores, "top_logprobs": best, "text_offset": offsets })
+        // Lists side by side.
+        let entries = || self.tokens.iter();
+        map.serialize_entry("tokens", &Sequence(|| entries().map(|(own, _)| own.token.shown())))?;
+        map.serialize_entry("token_logprobs", &Sequence(|| entries().map(|(own, _)| own.log_probability)))?;
+        let has_best = entries().any(|(own, _)| !own.alternatives.is_empty());
+        let best = Sequence(|| entries().map(|(own, _)| BestTokens(own)));
+        map.serialize_entry("top_logprobs", &has_best.then_some(best))?;
+        map.serialize_entry("text_offset", &Sequence(|| entries().map(|(_, offset)| *offset)))?;
+        map.end()
+    }
+}
+
+/// An array of what an iterator yields.
+struct Sequence<F>(F);
+
+impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Sequence<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        (self.0)().try_for_each(|item| list.serialize_element(&item))?;
+        list.end()
+    }
+}
+
+/// The most probable tokens of a completion by their text; the token itself is always among them.
+struct BestTokens<'a>(&'a TokenEntry);
+
+impl Serialize for BestTokens<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = (self.0.token.shown(), self.0.log_probability);
+        let mut best: Vec<(String, f32)> = vec![own];
+        for (token, score) in &self.0.alternatives {
+            let shown = token.shown();
+            if best.iter().all(|(other, _)| *other != shown) {
+                best.push((shown, *score));
+            }
+        }
+        serializer.collect_map(best)
+    }
 }
 
 /// A token as chats show it.
-fn chat_token(token: &TokenEntry) -> Value {
-    let best: Vec<Value> = token
-        .alternatives
-        .iter()
-        .map(|(text, score)| json!({ "token": text.lossy(), "logprob": score, "bytes": text.bytes }))
-        .collect();
-    let own = &token.token;
-    json!({ "token": own.lossy(), "logprob": token.log_probability, "bytes": own.bytes, "top_logprobs": best })
+struct ChatToken<'a>(&'a TokenEntry);
+
+impl Serialize for ChatToken<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let TokenEntry { token, log_probability, alternatives } = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        write_token(&mut map, token, *log_probability)?;
+        let best = Sequence(|| alternatives.iter().map(|(token, score)| ChatAlternative(token, *score)));
+        map.serialize_entry("top_logprobs", &best)?;
+        map.end()
+    }
+}
+
+/// An alternative of a token.
+struct ChatAlternative<'a>(&'a TokenText, f32);
+
+impl Serialize for ChatAlternative<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        write_token(&mut map, self.0, self.1)?;
+        map.end()
+    }
+}
+
+fn write_token<M: serde::ser::SerializeMap>(
+    map: &mut M,
+    token: &TokenText,
+    score: f32,
+) -> Result<(), M::Error> {
+    map.serialize_entry("token", &token.lossy())?;
+    map.serialize_entry("logprob", &score)?;
+    map.serialize_entry("bytes", &token.bytes)
 }
 
 /// A server-sent event.
-pub(super) fn event(data: &Value, out: &mut String) {
+pub(super) fn event(data: &str, out: &mut String) {
     out.push_str("data: ");
-    out.push_str(&data.to_string());
+    out.push_str(data);
     out.push_str("\n\n");
 }

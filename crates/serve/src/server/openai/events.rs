@@ -67,7 +67,7 @@ impl TextEvents {
                 self.head.piece(piece, out);
                 if self.choices.are_finished() {
                     let completion = self.choices.n_tokens();
-                    self.head.end(Usage { prompt: self.prompt_tokens, completion }, out);
+                    self.head.end(Usage::new(self.prompt_tokens, completion), out);
                     self.is_over = true;
                 }
             }
@@ -77,7 +77,7 @@ impl TextEvents {
 
     /// Ends the stream with an error; the texts leave the running batch.
     fn fail(&mut self, error: &OpenAiError, out: &mut String) {
-        event(&error.json(), out);
+        event(&error.json().to_string(), out);
         self.updates.close();
         self.is_over = true;
     }

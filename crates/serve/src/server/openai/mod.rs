@@ -150,8 +150,7 @@ impl Prepared {
         memory: MemoryReservation,
     ) -> Result<Response, OpenAiError> {
         let mut choices = self.choices();
-        let echo = |index: usize| self.echoes.get(index).cloned().unwrap_or_default();
-        let text = |index: usize| WholeText { text: echo(index), ..WholeText::default() };
+        let text = |index: usize| WholeText::after(self.echoes.get(index));
         let mut texts: Vec<WholeText> = (0..self.request.n_texts()).map(text).collect();
         while !choices.are_finished() {
             let update = tokio::time::timeout_at(deadline.into(), updates.recv()).await;
@@ -159,8 +158,8 @@ impl Prepared {
             let piece = choices.add(update, self.loaded.generator.tokenizer())?;
             texts[piece.choice].push(piece);
         }
-        let usage = Usage { prompt: self.prompt_tokens(), completion: choices.n_tokens() };
-        let body = self.head.whole(&texts, usage).to_string();
+        let usage = Usage::new(self.prompt_tokens(), choices.n_tokens());
+        let body = self.head.whole(&texts, usage);
         Ok(([(header::CONTENT_TYPE, "application/json")], memory.counted(body)).into_response())
     }
 

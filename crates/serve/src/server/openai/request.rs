@@ -327,10 +327,13 @@ impl Sampling {
             Some(seed) => seed,
             None => random()? % MAX_RANDOM_SEED,
         };
+        // Who restricts sampling asks for it, whatever the model's settings say.
+        let is_sampled = self.top_p.is_some() || self.top_k.is_some() || self.min_p.is_some();
+        let temperature = if is_sampled && model.temperature == 0.0 { 1.0 } else { model.temperature };
         Ok(GenerateOptions {
             max_new_tokens: Some(self.max_new_tokens.or(model.max_new_tokens).unwrap_or(most).min(most)),
             min_new_tokens: self.min_new_tokens.unwrap_or(model.min_new_tokens),
-            temperature: self.temperature.unwrap_or(model.temperature),
+            temperature: self.temperature.unwrap_or(temperature),
             top_p: self.top_p.unwrap_or(model.top_p),
             top_k: self.top_k.unwrap_or(model.top_k),
             min_p: self.min_p.unwrap_or(model.min_p),

@@ -351,3 +351,46 @@ impl KeysValues {
         starts.flat_map(|first| &slot.values[first..first + d_value]).copied().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: CacheShape = CacheShape { n_heads: 2, d_key: 3, d_value: 2 };
+
+    #[test]
+    fn each_slot_grows_with_its_own_sequence_and_never_beyond_the_bound() {
+        for first in [0, 1, 31, 32, 40, 130, 224, 255, 256, 500] {
+            let mut cache = KeysValues::new(SHAPE, 3, 0);
+            cache.slots[1] = Slot::new(SHAPE, first);
+            for position in first..2000 {
+                cache.write(1, position, &[position as f32; 6], &[-(position as f32); 4]);
+                let most = KeysValues::most_positions(position + 1);
+                assert!(cache.slots[1].capacity <= most, "{first}, {position}: {}", cache.slots[1].capacity);
+            }
+            assert!([0, 2].iter().all(|&slot| cache.slots[slot].capacity == WIDTH));
+            let values = cache.values(1, 2000);
+            assert!((first..2000).all(|position| values[position * 4] == -(position as f32)));
+        }
+    }
+
+    #[test]
+    fn slots_are_copied_released_and_grow_again() {
+        let mut cache = KeysValues::new(SHAPE, 2, 0);
+        for position in 0..100 {
+            cache.write(0, position, &[position as f32; 6], &[position as f32; 4]);
+        }
+        let bytes = cache.bytes();
+        cache.copy(0, 1, 1000);
+        assert_eq!(cache.values(1, 100), cache.values(0, 100));
+        cache.release(&[1]);
+        assert!(cache.bytes() <= bytes && cache.slots[0].capacity == 0, "{}", cache.bytes());
+        cache.copy(1, 0, 5);
+        assert_eq!(cache.values(0, 5), cache.values(1, 5));
+        cache.write(0, 5, &[7.0; 6], &[7.0; 4]);
+        assert_eq!(cache.values(0, 6)[20..], [7.0; 4]);
+        let keys = cache.slots[0].keys(SHAPE, 1);
+        let capacity = cache.slots[0].capacity;
+        assert_eq!((keys[4], keys[5], keys[capacity + 4]), (4.0, 7.0, 4.0));
+    }
+}
