@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use polyhead_inspect::label::visible;
 use polyhead_models::checkpoint::{SaveOptions, save};
 use polyhead_models::recurrent::RecurrentLanguageModelConfig;
 use polyhead_models::{LanguageModel, ModelConfig};
@@ -139,7 +140,7 @@ fn interventions_are_shown_next_to_the_unchanged_model() {
         let last = list(&trace["predictions"]).last().unwrap();
         let each = list(&last["alternatives"]).iter().map(|own| {
             let probability = own["log_probability"].as_f64().unwrap().exp();
-            format!("{} {probability:.3}", own["label"].as_str().unwrap())
+            format!("{} {probability:.3}", visible(own["label"].as_str().unwrap()))
         });
         each.collect::<Vec<_>>().join("  ")
     };
