@@ -58,7 +58,7 @@ export async function read(page, text, generate) {
   // The page begins with a text of its own; the next request removes its tokens at once.
   await status.filter({ hasText: /tokens|expected/ }).first().waitFor();
   await page.getByLabel("New tokens").fill(String(generate));
-  await page.getByLabel("Text", { exact: true }).locator("visible=true").last().fill(text);
+  await page.locator("textarea").fill(text);
   await page.getByRole("button", { name: "Read", exact: true }).click();
   await tokens.first().waitFor({ timeout: 60000 });
 }

@@ -191,7 +191,7 @@ test("hostile text stays text, and mistakes are explained", async (t) => {
   const page = await open(await browser(t), await explore(t, languageModel));
   await read(page, "<img src=x onerror=alert(1)> \u202e </script>", 0);
   assert.equal(await page.locator("main img").count(), 0);
-  await page.getByLabel("Text", { exact: true }).locator("visible=true").last().fill("a ".repeat(100));
+  await page.locator("textarea").fill("a ".repeat(100));
   await page.getByRole("button", { name: "Read", exact: true }).click();
   await page.locator(".status.bad").waitFor();
   assert.match(await page.locator(".status.bad").textContent(), /expected at most 64, the context of the model/);
