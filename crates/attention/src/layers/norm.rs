@@ -199,7 +199,9 @@ impl FixedNorm {
             let mean = before.iter().sum::<f64>() / before.len().max(1) as f64;
             before.iter_mut().for_each(|weight| *weight -= mean);
         }
-        let bias = self.bias.iter().flatten().zip(row).map(|(bias, weight)| bias * f64::from(*weight)).sum();
+        let of = |(bias, weight): (&f64, &f32)| bias * f64::from(*weight);
+        // The sum of nothing is −0.
+        let bias = self.bias.iter().flatten().zip(row).map(of).fold(0.0, |sum, part| sum + part);
         (before, bias)
     }
 }

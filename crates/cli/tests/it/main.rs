@@ -17,6 +17,7 @@ mod generate;
 mod guide;
 mod init;
 mod inspect;
+mod inspect_text;
 mod keys;
 mod killed;
 mod licences;

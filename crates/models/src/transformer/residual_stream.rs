@@ -123,7 +123,8 @@ impl<'a> ResidualStream<'a> {
         let ids = Indices::from(vec![token]).to_device(&pass.parameters.device())?;
         let weight = self.model.output().0.forward(pass, &ids, 1, &EmbeddingOptions::default())?;
         let (direction, bias) = norm.through(weight.value().to_host()?.data());
-        let length = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>().sqrt();
+        let length =
+            |numbers: &mut dyn Iterator<Item = f64>| numbers.fold(0.0_f64, |sum, x| sum + x * x).sqrt();
         let (mut logits, mut norms) = (Vec::new(), Vec::new());
         for (_, part) in &self.parts {
             let part = row(part);

@@ -12,7 +12,7 @@ use polyhead_models::decode::length_penalty::LengthPenalty;
 use polyhead_models::decode::stopping::EarlyStopping;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken};
 use polyhead_models::{LanguageModel, LanguageModelDecoding};
-use polyhead_tensor::{Device, Dtype, Math, Parameters, Tape};
+use polyhead_tensor::{Device, Dtype, Math, Parameters, Tape, Var};
 use serde_json::{Value, json};
 
 const NAMES: [&str; 4] = ["gpt2", "llama", "qwen2", "mistral"];
@@ -62,6 +62,34 @@ fn logits_equal_those_of_transformers() {
         let (model, parameters) = loaded(&golden(name));
         let expected = expected(name);
         assert_logits(name, &logits(&model, &parameters, &ids(&expected["text"])), &expected);
+    }
+}
+
+/// The lens after the last layer is the model, and the parts of the residual stream add up to every logit.
+#[test]
+fn the_residual_stream_adds_up_to_the_logits() {
+    for name in NAMES {
+        let (model, parameters) = loaded(&golden(name));
+        assert!(model.has_residual_stream() && model.has_logit_sum());
+        let text = ids(&expected(name)["text"]);
+        let (tape, capture) = (Tape::inference(), Capture::everything());
+        let pass = Pass::new(&tape, &parameters, &capture);
+        let rows = model.ids([Some(&text[..])].into_iter(), text.len());
+        let hidden = model.hidden(&pass, &rows).unwrap();
+        let plain = logits(&model, &parameters, &text);
+        let stream = model.residual_stream(&capture.take()).unwrap();
+        let (_, last) = stream.states().last().unwrap();
+        let read = stream.read(&pass, &Var::constant(last.clone())).unwrap();
+        assert_eq!(read.value().data(), plain.concat(), "{name}");
+        assert_eq!(model.logits(&pass, &hidden).unwrap().value().data(), plain.concat(), "{name}");
+        for (position, logits) in plain.iter().enumerate() {
+            for token in (0..logits.len()).step_by(7) {
+                let found = stream.attribution(&pass, position, token as u32).unwrap();
+                let error = (found.logits.iter().sum::<f64>() - f64::from(logits[token])).abs();
+                assert!(error < TOLERANCE, "{name}, position {position}, token {token}: off by {error}");
+                assert_eq!(found.norms.len(), stream.parts().count());
+            }
+        }
     }
 }
 

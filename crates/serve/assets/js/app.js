@@ -53,10 +53,11 @@ export class App {
     this.selection.head = Math.min(this.selection.head, this.trace.headCount(this.selection.kind) - 1);
   }
 
-  /** Keeps the position, unless the text is too short: then it is the last one. */
+  /** Keeps a chosen position that the text has; else it is the last one of the text that was given. */
   clampPlace() {
-    const last = this.trace.text.length - 1;
-    if (this.place.position > last || !this.place.isChosen) this.place = { position: last, token: null };
+    const { length } = this.trace.text;
+    if (this.place.position < length && this.place.isChosen) return;
+    this.place = { position: length - this.trace.json.generated - 1, token: null };
   }
 
   /** Chooses a position of a text, and a token that may follow it; default: the one that does. */

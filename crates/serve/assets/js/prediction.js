@@ -8,8 +8,8 @@ import { bar } from "./figures.js";
 import { fixed, grouped } from "./format.js";
 import { visible } from "./tokens.js";
 
-/** The surprisal in bits at which a token is darkest, at least; an average token of a good model has some 4 bits. */
-const DARKEST = 12;
+/** The surprisal in bits at which the colour is strongest; an average token of a good model has some 4 bits. */
+const STRONGEST = 12;
 
 /** Surprisal of a token in bits; null for the first. */
 export function surprisal(predictions, position) {
@@ -23,7 +23,7 @@ function bits(logProbability) {
 
 /** Background and ink for a surprisal. */
 export function surpriseShade(own) {
-  return shade(own === null ? 0 : 0.8 * Math.min(own / DARKEST, 1));
+  return shade(own === null ? 0 : 0.8 * Math.min(own / STRONGEST, 1));
 }
 
 /** What is known about the token at a position, as a sentence. */

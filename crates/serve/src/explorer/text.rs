@@ -280,3 +280,72 @@ impl TextExplorer {
         positions * (N_ALTERNATIVES + 1) * PREDICTED_MEMORY
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use polyhead_engine::LoadOptions;
+
+    use super::super::call::Stop;
+    use super::*;
+    use crate::Error;
+    use crate::front::body::BodyLimits;
+    use crate::front::budget::MemoryBudget;
+
+    fn explorer() -> TextExplorer {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/golden/gpt2");
+        let generator = Generator::load(folder, &LoadOptions::default()).unwrap();
+        TextExplorer::new(Arc::new(generator), "gpt2")
+    }
+
+    /// A call with this much memory and time.
+    fn call(memory: usize, limit: Duration) -> Call {
+        let reserve =
+            |memory| Arc::new(MemoryBudget::new(memory)).reserve(&BodyLimits::default().client, 1).unwrap();
+        Call { memory: reserve(memory), stop: Stop::new(limit), _place: reserve(9), turn: None }
+    }
+
+    fn answers(explorer: &TextExplorer, call: impl Fn() -> Call) -> [Result<String>; 4] {
+        let ids = vec![5; 40];
+        let none = InterventionRequest::default;
+        let text = TextRequest { ids: ids.clone(), ..TextRequest::default() };
+        let lens = LensRequest { ids: ids.clone(), first: 0, count: 40, intervention: none() };
+        let contributions =
+            ContributionsRequest { ids: ids.clone(), position: 39, token: None, intervention: none() };
+        let kind = "decoder".to_owned();
+        let attention = TextAttentionRequest { ids, kind, layer: 0, head: None, intervention: none() };
+        let finished = |work: &dyn Fn(&mut Call) -> Result<String>| {
+            let mut call = call();
+            let found = work(&mut call);
+            call.finish(found).map(|answer| String::from_utf8(answer.counted("").to_vec()).unwrap())
+        };
+        [
+            finished(&|call| explorer.trace(&text, &|_| ControlFlow::Continue(()), call)),
+            finished(&|call| explorer.lens(&lens, call)),
+            finished(&|call| explorer.contributions(&contributions, call)),
+            finished(&|call| explorer.attention(&attention, call)),
+        ]
+    }
+
+    #[test]
+    fn memory_that_can_never_be_had_is_refused_before_the_work() {
+        for found in answers(&explorer(), || call(10_000, Duration::from_secs(60))) {
+            assert!(matches!(found, Err(Error::TooLarge { .. })), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn work_ends_at_its_deadline_and_estimates_are_above_the_answers() {
+        let explorer = explorer();
+        for found in answers(&explorer, || call(1 << 30, Duration::ZERO)) {
+            let error = found.unwrap_err();
+            assert!(error.to_string().contains("was not finished within its deadline"), "{error}");
+        }
+        for found in answers(&explorer, || call(1 << 30, Duration::from_secs(60))) {
+            let estimate = explorer.stream_memory(40) + 3 * explorer.predicted_memory(40);
+            assert!(found.unwrap().len() < estimate);
+        }
+    }
+}

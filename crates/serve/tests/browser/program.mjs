@@ -9,6 +9,9 @@ const here = import.meta.dirname;
 const program = resolve(process.env.POLYHEAD ?? join(here, "../../../../target/debug/polyhead"));
 export const tinyModel = resolve(here, "../../../models/tests/golden/opus");
 
+/** A language model: a tiny GPT-2. */
+export const languageModel = resolve(here, "../../../engine/tests/golden/gpt2");
+
 export const defaultModel = resolve(here, "../../../../models/default");
 
 /** Where screenshots go. */
@@ -25,6 +28,15 @@ export function scratch(test) {
 export function inspect(folder, text, { model = tinyModel, options = [], name = "trace.json" } = {}) {
   const path = join(folder, name);
   execFileSync(program, ["inspect", "--model", model, "--to", "tur", "--out", path, ...options, text], {
+    stdio: "pipe",
+  });
+  return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
+}
+
+/** The trace of `polyhead inspect` of a text under the language model. */
+export function inspectText(folder, text, { options = [], name = "trace.json" } = {}) {
+  const path = join(folder, name);
+  execFileSync(program, ["inspect", "--model", languageModel, "--alternatives", "8", "--out", path, ...options, text], {
     stdio: "pipe",
   });
   return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;

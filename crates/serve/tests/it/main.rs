@@ -11,6 +11,7 @@ mod page;
 mod palette;
 mod safety;
 mod scheduler;
+mod text;
 mod translation;
 
 use std::path::{Path, PathBuf};

@@ -141,7 +141,8 @@ impl Inspect {
         let target = own.target(&generator)?;
         let options = TextOptions {
             continuation,
-            n_alternatives: self.alternatives,
+            // The lens shows the most probable token.
+            n_alternatives: self.alternatives.max(1),
             lens: if own.lens || (is_whole && model.has_residual_stream()) {
                 LensPositions::All
             } else {

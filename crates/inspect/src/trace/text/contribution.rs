@@ -4,8 +4,9 @@
 //! one of them it would be another.
 
 use polyhead_models::{ResidualStream, StreamPart};
+use polyhead_tensor::ops::best_tokens::top;
 
-use super::prediction::{LogitRows, PredictedToken, Prediction, Readout};
+use super::prediction::{LogitRows, Readout};
 use crate::{Error, Result};
 
 /// A logit: that of a token after a position.
@@ -76,16 +77,13 @@ pub(super) fn positions(targets: &[Target], length: usize) -> Result<Vec<usize>>
 }
 
 /// Positions and tokens of targets.
-pub(super) fn targets(
-    targets: &[Target],
-    (ids, predictions): (&[u32], &[Prediction]),
-    logits: &LogitRows,
-) -> Result<Vec<(usize, u32)>> {
+pub(super) fn targets(targets: &[Target], ids: &[u32], logits: &LogitRows) -> Result<Vec<(usize, u32)>> {
     let vocab_size = logits.first().map_or(0, |(_, row)| row.len());
     let chosen = |target: &Target| {
         let position = target.position.unwrap_or(ids.len() - 1);
         let following = ids.get(position + 1).copied();
-        let best = || predictions[position].alternatives.first().map(|best: &PredictedToken| best.id);
+        let row = logits.iter().find(|(own, _)| *own == position);
+        let best = || row.and_then(|(_, row)| Some(top(row, 1).first()?.id));
         let token = target.token.or(following).or_else(best).unwrap_or_default();
         if token as usize >= vocab_size {
             let message = format!("token {token}, expected an id of 0 to {}", vocab_size.saturating_sub(1));

@@ -182,7 +182,7 @@ impl Trace {
         let lens_start = positions.as_ref().map_or(0, |range| range.start);
         let lens = stream.as_ref().zip(positions);
         let lens = lens.map(|(stream, range)| lens::layers(&readout, stream, ids, range)).transpose()?;
-        let targets = contribution::targets(&wanted, (ids, &predictions), &logits)?;
+        let targets = contribution::targets(&wanted, ids, &logits)?;
         let contributions = stream.as_ref().filter(|_| !targets.is_empty());
         let contributions = contributions
             .map(|stream| contribution::contributions(&readout, stream, &targets, &logits))

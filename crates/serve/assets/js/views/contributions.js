@@ -22,15 +22,14 @@ function build(app) {
   const panel = element("div", { class: "panel" });
   const node = element("div", {}, element("div", { class: "controls" }, position.node, token.node), panel);
   let pending = null;
-  let isShown = false;
 
   app.on("place", () => {
-    if (isShown && app.trace) update(app.trace);
+    // A hidden view has no box, and fetches nothing.
+    if (node.offsetParent && app.trace) update(app.trace);
   });
 
   function update(trace) {
     if (!trace) return;
-    isShown = true;
     position.refresh(trace);
     const { position: at, token: chosen } = app.place;
     const following = trace.text[at + 1];

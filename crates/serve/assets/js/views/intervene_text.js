@@ -28,7 +28,7 @@ function build(app) {
   let last = null;
 
   app.on("place", () => {
-    if (last && last.trace === app.trace) drawSides();
+    if (node.offsetParent && last && last.trace === app.trace) drawSides();
   });
 
   function update(trace) {

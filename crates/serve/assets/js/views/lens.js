@@ -17,7 +17,7 @@ export const lensView = {
   id: "lens",
   title: "Lens",
   about:
-    "The logit lens: the final norm and the output layer, applied after each layer. A cell has the most probable next token; the darker, the more probable. Framed cells predict the token that follows. The last row is the model's output.",
+    "The logit lens: the final norm and the output layer, applied after each layer. A cell has the most probable next token; the stronger its colour, the more probable it is. Framed cells predict the token that follows. The last row is the model's output.",
   build,
 };
 

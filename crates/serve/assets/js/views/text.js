@@ -7,7 +7,7 @@ import { readable, tokenRow, visible } from "../tokens.js";
 export const textView = {
   id: "text",
   title: "Text",
-  about: "The darker a token, the less the model expected it. Click a token to see what could come after it.",
+  about: "The stronger a token's colour, the less the model expected it. Click a token to see what could come after it.",
   showsAlways: true,
   build,
 };
