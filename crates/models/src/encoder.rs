@@ -16,7 +16,6 @@ use crate::{Error, Result};
 
 /// An encoder-only model with class scores.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a program holds few models and rarely moves them")]
 pub enum Encoder {
     /// A Transformer encoder with pooling.
     Transformer(TransformerEncoder),

@@ -298,7 +298,7 @@ impl TransformerLanguageModel {
     }
 
     /// The name of the stack of layers.
-    pub(super) fn stack_name(&self) -> &'static str {
+    pub(super) fn stack_name() -> &'static str {
         DECODER.stack
     }
 

@@ -105,7 +105,7 @@ fn damaged_files_are_errors() {
         for seed in 0..3000 {
             let random = Random::new(seed);
             let mut bytes = good.clone();
-            for change in 0..1 + random.below(4, 0) as u64 {
+            for change in 0..=random.below(4, 0) as u64 {
                 let at = random.below(bytes.len(), 1 + 2 * change);
                 bytes[at] = random.below(256, 2 + 2 * change) as u8;
             }

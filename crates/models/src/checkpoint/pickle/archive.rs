@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// Signatures of the parts of an archive.
-const FILE: &[u8; 4] = b"PK\x03\x04";
-const DIRECTORY: &[u8; 4] = b"PK\x01\x02";
-const END: &[u8; 4] = b"PK\x05\x06";
-const END_64: &[u8; 4] = b"PK\x06\x06";
-const LOCATOR_64: &[u8; 4] = b"PK\x06\x07";
+const FILE: [u8; 4] = *b"PK\x03\x04";
+const DIRECTORY: [u8; 4] = *b"PK\x01\x02";
+const END: [u8; 4] = *b"PK\x05\x06";
+const END_64: [u8; 4] = *b"PK\x06\x06";
+const LOCATOR_64: [u8; 4] = *b"PK\x06\x07";
 /// Length of the end of the directory without its comment, and of a comment at most.
 const END_BYTES: usize = 22;
 const MAX_COMMENT: usize = 1 << 16;
@@ -17,7 +17,7 @@ const EXTRA_64: u16 = 1;
 
 /// True if the bytes begin as an archive does.
 pub(super) fn is_archive(bytes: &[u8]) -> bool {
-    bytes.starts_with(FILE)
+    bytes.starts_with(&FILE)
 }
 
 /// The ranges of all files by name.
@@ -56,7 +56,7 @@ fn directory(bytes: &[u8]) -> Result<(usize, u64), String> {
     let end = end.ok_or("an archive without a directory")?;
     let mut reader = Reader { bytes, at: end + 10 };
     let (count, _, start) = (u64::from(reader.u16()?), reader.u32()?, u64::from(reader.u32()?));
-    let locator = end.checked_sub(20).filter(|&at| bytes[at..].starts_with(LOCATOR_64));
+    let locator = end.checked_sub(20).filter(|&at| bytes[at..].starts_with(&LOCATOR_64));
     let Some(locator) = locator else { return Ok((position(start, bytes)?, count)) };
     let mut reader = Reader { bytes, at: locator + 8 };
     let mut reader = Reader { bytes, at: position(reader.u64()?, bytes)? };
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         self.take(count).map(drop)
     }
 
-    fn expect(&mut self, signature: &[u8; 4]) -> Result<(), String> {
+    fn expect(&mut self, signature: [u8; 4]) -> Result<(), String> {
         let at = self.at;
         if self.take(4)? == signature { Ok(()) } else { Err(format!("no entry of an archive at byte {at}")) }
     }

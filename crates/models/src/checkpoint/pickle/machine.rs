@@ -203,11 +203,11 @@ impl<'a> Machine<'a> {
             }
             b's' => {
                 let (value, key) = (self.pop()?, self.pop()?);
-                self.set(vec![key, value])?;
+                self.set(&[key, value])?;
             }
             b'u' => {
                 let values = self.marked()?;
-                self.set(values)?;
+                self.set(&values)?;
             }
             other => {
                 return Err(format!(
@@ -272,7 +272,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn set(&mut self, values: Vec<Id>) -> Result<(), String> {
+    fn set(&mut self, values: &[Id]) -> Result<(), String> {
         let dictionary = *self.stack.last().ok_or_else(empty)?;
         let Object::Dictionary(pairs) = &mut self.objects.all[dictionary] else {
             return Err("entries of no dictionary".into());

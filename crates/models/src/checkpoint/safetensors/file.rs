@@ -69,12 +69,11 @@ impl TensorFile {
             let message = "a pointer of Git LFS, not the file itself";
             return Err(Error::file(&path, message, "fetch the file: git lfs pull"));
         }
-        let (entries, metadata) = match pickle::entries(&path, bytes.as_slice())? {
-            Some(entries) => (entries, BTreeMap::new()),
-            None => {
-                let header::Header { entries, metadata } = header::parse(&path, bytes.as_slice())?;
-                (entries, metadata)
-            }
+        let (entries, metadata) = if let Some(entries) = pickle::entries(&path, bytes.as_slice())? {
+            (entries, BTreeMap::new())
+        } else {
+            let header::Header { entries, metadata } = header::parse(&path, bytes.as_slice())?;
+            (entries, metadata)
         };
         let indices = entries.iter().zip(0..).map(|(entry, index)| (entry.name.clone(), index)).collect();
         Ok(Self { path, bytes, entries, indices, metadata })

@@ -210,7 +210,7 @@ impl BertConfig {
         for (name, value) in limits.into_iter().filter(|(_, value)| *value > 0) {
             validate::size(name, value, &mut problems);
         }
-        if self.position_buckets % 4 != 0 {
+        if !self.position_buckets.is_multiple_of(4) {
             let found = self.position_buckets;
             problems.push(format!("position_buckets is {found}, expected a multiple of 4"));
         }
