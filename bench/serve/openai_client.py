@@ -98,7 +98,7 @@ def run(client, address):
             lambda: openai.OpenAI(base_url=address, api_key="wrong").completions.create(model="gpt2", prompt="a"), "API key")
     refused("unknown model", openai.NotFoundError, lambda: client.completions.create(model="gpt-9", prompt="a"), "no model")
     refused("long prompt", openai.BadRequestError,
-            lambda: client.completions.create(model="gpt2", prompt="a man " * 9000), "expected at most")
+            lambda: client.completions.create(model="gpt2", prompt="a man " * 2000), "expected at most")
     refused("tools", openai.BadRequestError, lambda: client.chat.completions.create(
         model="chat", messages=messages, tools=[{"type": "function", "function": {"name": "f"}}]), "not supported")
 

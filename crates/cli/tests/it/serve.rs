@@ -67,15 +67,21 @@ fn program(arguments: &[&str]) -> Command {
 
 /// Status and body of a form sent to /translate; none if the server is gone.
 fn post(port: u16, form: &str) -> Option<(u16, Value)> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    let length = form.len();
-    let head = format!("POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n");
     let kind = "Content-Type: application/x-www-form-urlencoded";
-    write!(stream, "{head}{kind}\r\nContent-Length: {length}\r\n\r\n{form}").ok()?;
+    let (status, body) = send(port, ["POST", "/translate"], kind, form)?;
+    Some((status, serde_json::from_str(&body).ok()?))
+}
+
+/// Status and body of the answer to a request; none if the server is gone.
+fn send(port: u16, [method, path]: [&str; 2], headers: &str, body: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let length = body.len();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n");
+    write!(stream, "{head}{headers}\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, serde_json::from_str(body).ok()?))
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
 fn failure(arguments: &[&str]) -> (Option<i32>, String) {
@@ -101,6 +107,63 @@ fn the_server_answers_like_translate_and_stops_on_sigterm() {
     let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert!(lines.iter().any(|line| line["route"] == "/translate" && line["status"] == 200), "{log}");
     assert!(!log.contains("Nobody"), "texts are not logged: {log}");
+}
+
+#[test]
+fn language_models_are_served_beside_translators() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys.txt");
+    let keys = keys.to_str().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_polyhead")).args(["keys", "add", keys, "shop"]).output().unwrap();
+    let key = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    let gpt2 = concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/tests/golden/gpt2");
+    let model = format!("gpt2={gpt2}");
+    let server =
+        Running::start(&["--model", &model, "--max-new-tokens", "20", "--keys", keys, "--require-key"]);
+    let complete = |key: &str, body: Value| {
+        let headers = format!("Content-Type: application/json\r\nAuthorization: Bearer {key}");
+        let (status, body) =
+            send(server.port, ["POST", "/v1/completions"], &headers, &body.to_string()).unwrap();
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    let output = Command::new(env!("CARGO_BIN_EXE_polyhead"))
+        .args([
+            "generate",
+            "--model",
+            gpt2,
+            "--max-new-tokens",
+            "12",
+            "--seed",
+            "3",
+            "--format",
+            "jsonl",
+            "the cat",
+        ])
+        .output()
+        .unwrap();
+    let expected: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (status, answer) = complete(&key, json!({ "prompt": "the cat", "max_tokens": 12, "seed": 3 }));
+    assert_eq!((status, &answer["choices"][0]["text"]), (200, &expected["text"]));
+    assert_eq!(answer["usage"]["prompt_tokens"], expected["prompt_tokens"]);
+    let (status, answer) = complete("ph_wrong", json!({ "prompt": "the cat" }));
+    assert_eq!((status, &answer["error"]["code"]), (401, &json!("invalid_api_key")));
+    let (status, answer) = complete(&key, json!({ "prompt": "the cat", "max_tokens": 21 }));
+    assert_eq!((status, &answer["error"]["message"]), (400, &json!("max_tokens: 21, expected 1 to 20")));
+    assert_eq!(server.translate(&format!("{FORM}&api_key={key}")).0, 200);
+    let (_, metrics) = send(server.port, ["GET", "/metrics"], "Accept: */*", "").unwrap();
+    for expected in [
+        "\npolyhead_generated_tokens_total 12\n",
+        "\npolyhead_generated_texts_total 1\n",
+        "\npolyhead_generation_rows 0\n",
+        "\npolyhead_first_token_seconds_count 1\n",
+    ] {
+        assert!(metrics.contains(expected), "{expected}: {metrics}");
+    }
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("model gpt2: language model, context of 64 tokens"), "{log}");
+    assert!(!log.contains("the cat"), "texts are not logged: {log}");
 }
 
 #[test]
@@ -202,6 +265,7 @@ fn a_server_that_cannot_start_prints_the_reason() {
         (&["--cors", "shop.example"], "expected none, * or origins"),
         (&["--require-key"], "--keys"),
         (&["--model", "nowhere"], "nowhere"),
+        (&["--max-new-tokens", "0"], "--max-new-tokens"),
         (&["--keys", "nowhere"], "nowhere"),
     ] {
         let (code, err) = failure(arguments);

@@ -128,12 +128,11 @@ impl Sequence {
     /// Draws the next token by its logits.
     pub(super) fn draw(&mut self, logits: &[f32], tokenizer: &Tokenizer) -> Result<Advance> {
         let drawn = self.sampler.draw(logits)?;
-        let mut advance = match drawn {
-            Some(drawn) => self.advance(drawn, tokenizer)?,
-            None => {
-                let text = self.rest(tokenizer)?;
-                Advance { drawn, alternatives: Vec::new(), text, finished: Some(FinishReason::Stop) }
-            }
+        let mut advance = if let Some(drawn) = drawn {
+            self.advance(drawn, tokenizer)?
+        } else {
+            let text = self.rest(tokenizer)?;
+            Advance { drawn, alternatives: Vec::new(), text, finished: Some(FinishReason::Stop) }
         };
         if self.alternatives > 0 && drawn.is_some() {
             let row = Tensor::new(&[1, logits.len()], logits.to_vec());

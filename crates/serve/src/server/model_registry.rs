@@ -102,6 +102,9 @@ impl Served for LoadedGenerator {
     }
 }
 
+/// What is known of a model that was read again, and the model if it was loaded.
+type Reloaded<T> = (<T as Served>::About, Option<Arc<T>>);
+
 #[derive(Debug)]
 struct ModelSlot<T: Served> {
     model: ModelFolder,
@@ -350,7 +353,7 @@ impl ModelRegistry {
     }
 
     /// Reads folders again, and loads the models that are loaded.
-    fn read_again<T: Served>(&self, slots: &[ModelSlot<T>]) -> Result<Vec<(T::About, Option<Arc<T>>)>> {
+    fn read_again<T: Served>(&self, slots: &[ModelSlot<T>]) -> Result<Vec<Reloaded<T>>> {
         let read = |slot: &ModelSlot<T>| {
             let about = T::about(&slot.model.folder)?;
             // Old and new model are in memory at the same time for a while.
@@ -424,7 +427,7 @@ impl ModelRegistry {
 }
 
 /// Replaces models by those that were read again; the number of loaded ones.
-fn replace<T: Served>(slots: &[ModelSlot<T>], next: Vec<(T::About, Option<Arc<T>>)>) -> usize {
+fn replace<T: Served>(slots: &[ModelSlot<T>], next: Vec<Reloaded<T>>) -> usize {
     let count = next.iter().filter(|(_, loaded)| loaded.is_some()).count();
     for (slot, (about, loaded)) in slots.iter().zip(next) {
         let mut state = slot.lock();

@@ -110,17 +110,14 @@ impl<'g> RunningBatch<'g> {
 
     fn join(&mut self, client: Client, WaitingText { job, paused }: WaitingText) {
         let resumed = paused.and_then(|number| self.paused.remove(&number));
-        let joined = match resumed {
-            Some((paused, sent)) => {
-                let id = paused.id();
-                self.generation.resume(paused).map(|()| (id, sent))
-            }
-            None => {
-                let tokens = job.prompt.len() as u64;
-                self.counters().prompt_tokens.fetch_add(tokens, Ordering::Relaxed);
-                self.queue.lock().turns.charge(&client, tokens);
-                self.generation.join(&job.prompt, &job.options, job.sample).map(|id| (id, 0))
-            }
+        let joined = if let Some((paused, sent)) = resumed {
+            let id = paused.id();
+            self.generation.resume(paused).map(|()| (id, sent))
+        } else {
+            let tokens = job.prompt.len() as u64;
+            self.counters().prompt_tokens.fetch_add(tokens, Ordering::Relaxed);
+            self.queue.lock().turns.charge(&client, tokens);
+            self.generation.join(&job.prompt, &job.options, job.sample).map(|id| (id, 0))
         };
         match joined {
             Ok((id, sent)) => self.rows.push(Row { id, client, job, sent }),

@@ -209,19 +209,23 @@ mod tests {
         turns.push(&named("a"), vec![1, 2]).unwrap();
         assert_eq!(turns.next(), Some((named("a"), 1)));
         turns.charge(&named("a"), 1000);
-        // Another that comes now is next, but has no more than the present to make up for.
+        // Another that comes now has no more to make up for than what is done from now on.
         turns.push(&named("b"), vec![3, 4]).unwrap();
-        assert_eq!((turns.next(), turns.ahead()), (Some((named("b"), 3)), Some(named("a"))));
-        turns.charge(&named("b"), 990);
-        assert_eq!((turns.waiting(), turns.ahead()), (2, None));
-        turns.finish(&named("b"));
+        assert_eq!(turns.ahead(), None);
+        turns.charge(&named("a"), TURN + 1);
+        assert_eq!(turns.ahead(), Some(named("a")));
         turns.put_back(&named("a"), 1);
+        assert_eq!((turns.next(), turns.ahead()), (Some((named("b"), 3)), None));
+        turns.charge(&named("b"), 990);
+        turns.finish(&named("b"));
+        assert_eq!(turns.next(), Some((named("a"), 1)), "it was first");
         assert_eq!(turns.drop_abandoned(|item| *item == 4), [4]);
-        assert_eq!(turns.waiting(), 2);
-        // What a client was given stays known while it has nothing.
+        assert_eq!(turns.waiting(), 1);
+        // What a client was given stays known while it has nothing to do.
         turns.push(&named("c"), vec![5]).unwrap();
         turns.push(&named("b"), vec![6]).unwrap();
-        assert_eq!(turns.next(), Some((named("a"), 1)));
+        let order: Vec<i32> = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
+        assert_eq!(order, [2, 5, 6]);
     }
 
     #[test]

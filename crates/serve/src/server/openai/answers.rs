@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::choices::{Piece, TokenEntry, TokenText};
-use super::request::CallKind;
+use super::field_names::CallKind;
 
 /// What all parts of an answer say.
 #[derive(Debug, Clone)]
@@ -34,6 +34,24 @@ pub(super) struct Usage {
 impl Usage {
     pub(super) fn new(prompt_tokens: usize, completion_tokens: usize) -> Self {
         Self { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+    }
+}
+
+/// The numbers of tokens in an answer or a chunk.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
+enum UsageField {
+    /// A number for each.
+    Known(Usage),
+    /// Null: a later chunk has them.
+    Later,
+    /// Nobody asked.
+    LeftOut,
+}
+
+impl UsageField {
+    fn is_left_out(&self) -> bool {
+        matches!(self, Self::LeftOut)
     }
 }
 
@@ -83,7 +101,7 @@ impl AnswerHead {
             let logprobs = self.has_tokens.then_some(TokenList { kind: self.kind, tokens: &own.tokens });
             choices.push(ChoiceAnswer { index, content, logprobs, finish_reason: own.finish });
         }
-        self.json("chat.completion", choices, Some(Some(usage)))
+        self.json("chat.completion", choices, UsageField::Known(usage))
     }
 
     /// The beginning of a text in a stream, if it has one: the role of a message, or the prompt that is repeated.
@@ -120,22 +138,17 @@ impl AnswerHead {
     /// The end of a stream.
     pub(super) fn end(&self, usage: Usage, out: &mut String) {
         if self.has_usage {
-            event(&self.json("chat.completion.chunk", Vec::new(), Some(Some(usage))), out);
+            event(&self.json("chat.completion.chunk", Vec::new(), UsageField::Known(usage)), out);
         }
         event("[DONE]", out);
     }
 
     fn chunk(&self, choice: ChoiceAnswer<'_>, out: &mut String) {
-        let usage = self.has_usage.then_some(None);
+        let usage = if self.has_usage { UsageField::Later } else { UsageField::LeftOut };
         event(&self.json("chat.completion.chunk", vec![choice], usage), out);
     }
 
-    fn json(
-        &self,
-        chat: &'static str,
-        choices: Vec<ChoiceAnswer<'_>>,
-        usage: Option<Option<Usage>>,
-    ) -> String {
+    fn json(&self, chat: &'static str, choices: Vec<ChoiceAnswer<'_>>, usage: UsageField) -> String {
         let object = if self.kind == CallKind::Chat { chat } else { "text_completion" };
         let &Self { ref id, created, ref model, seed, .. } = self;
         let answer = Answer { id, object, created, model, seed, choices, usage };
@@ -152,8 +165,8 @@ struct Answer<'a> {
     model: &'a str,
     seed: u64,
     choices: Vec<ChoiceAnswer<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Option<Usage>>,
+    #[serde(skip_serializing_if = "UsageField::is_left_out")]
+    usage: UsageField,
 }
 
 #[derive(Serialize)]

@@ -1,14 +1,17 @@
 //! The calls for language models, compatible with OpenAI's API: `/v1/completions`, `/v1/chat/completions`, `/v1/models`.
 //!
-//! `request.rs` reads the fields, `choices.rs` gathers the tokens of each text, `answers.rs` writes them as JSON and `events.rs`
+//! `request.rs` reads the fields (`field_names.rs`, `field_values.rs`, `sampling.rs`), `choices.rs` gathers the tokens of each text, `answers.rs` writes them as JSON and `events.rs`
 //! as server-sent events, `error.rs` has the errors. [`super::generation`] generates the texts.
 
 mod answers;
 mod choices;
 mod error;
 mod events;
+mod field_names;
+mod field_values;
 mod models;
 mod request;
+mod sampling;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -24,7 +27,8 @@ use self::answers::{AnswerHead, Usage, WholeText};
 use self::choices::Choices;
 use self::error::OpenAiError;
 use self::events::TextEvents;
-use self::request::{CallKind, Streaming, TextInput, TextRequest};
+use self::field_names::CallKind;
+use self::request::{Streaming, TextInput, TextRequest};
 use super::generation::{GenerationRequest, LoadedGenerator, Update};
 use super::limits::RequestLimits;
 use super::routes::{ReadRequest, ServerState, at_most};
@@ -68,7 +72,7 @@ async fn answer(state: &ServerState, kind: CallKind, request: Request) -> Result
     memory.grow(PROMPT_MEMORY * call.input.characters())?;
     let streaming = call.stream;
     let scheduler = state.scheduler.clone();
-    let prepared = blocking(move || Ok(Prepared::new(call, client, &scheduler, &limits))).await??;
+    let prepared = blocking(move || Ok(Prepared::new(&call, client, &scheduler, &limits))).await??;
     prepared.reserve(&mut memory)?;
     let updates = prepared.loaded.submit(&prepared.request).map_err(Error::from)?;
     match streaming {
@@ -90,23 +94,23 @@ struct Prepared {
 impl Prepared {
     /// Loads the model and reads the prompts.
     fn new(
-        call: TextRequest,
+        call: &TextRequest,
         client: Client,
         scheduler: &Scheduler,
         limits: &RequestLimits,
     ) -> Result<Self, OpenAiError> {
         let loaded = scheduler.generator(call.model.as_deref())?;
         let generator = &loaded.generator;
-        let options = call.sampling.over(generator.options(), limits.new_tokens)?;
+        let options = call.sampling.over(&generator.options(), limits.new_tokens)?;
         let options = GenerateOptions { alternatives: call.log_probabilities.unwrap_or(0), ..options };
         options.check().map_err(Error::from)?;
         let prompts = prompts(generator, &call.input)?;
-        let echoes = if call.has_echo { echoes(generator, &call, &prompts)? } else { Vec::new() };
+        let echoes = if call.has_echo { echoes(generator, call, &prompts)? } else { Vec::new() };
         let prefix = if call.kind == CallKind::Chat { "chatcmpl" } else { "cmpl" };
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let head = AnswerHead {
             kind: call.kind,
-            id: format!("{prefix}-{:016x}", request::random()?),
+            id: format!("{prefix}-{:016x}", sampling::random()?),
             created,
             model: loaded.name.clone(),
             seed: options.seed,
@@ -250,12 +254,11 @@ fn echoes(
     call: &TextRequest,
     prompts: &[Arc<[u32]>],
 ) -> Result<Vec<String>, OpenAiError> {
-    let texts = match &call.input {
-        TextInput::Texts(texts) => texts.clone(),
-        _ => {
-            let texts = prompts.iter().map(|prompt| generator.tokenizer().decode(prompt));
-            texts.collect::<Result<_, _>>().map_err(|error| Error::Translate(error.into()))?
-        }
+    let texts = if let TextInput::Texts(texts) = &call.input {
+        texts.clone()
+    } else {
+        let texts = prompts.iter().map(|prompt| generator.tokenizer().decode(prompt));
+        texts.collect::<Result<_, _>>().map_err(|error| Error::Translate(error.into()))?
     };
     Ok(texts.into_iter().flat_map(|text| vec![text; call.samples]).collect())
 }
