@@ -180,7 +180,9 @@ impl FixedNorm {
             row.iter().zip(&self.gain).map(|(weight, gain)| f64::from(*weight) * gain).collect();
         if self.is_centred {
             let mean = before.iter().sum::<f64>() / before.len().max(1) as f64;
-            before.iter_mut().for_each(|weight| *weight -= mean);
+            for weight in &mut before {
+                *weight -= mean;
+            }
         }
         let of = |(bias, weight): (&f64, &f32)| bias * f64::from(*weight);
         // The sum of nothing is −0.
