@@ -134,10 +134,8 @@ impl TextExplorer {
         let read = &ids[..ids.len().min(end.saturating_add(1))];
         let n_layers = self.layers() + 1;
         let memory = self.stream_memory(read.len()) + n_layers * predicted_memory(*count);
-        let options = TextOptions {
-            lens: LensPositions::Some(*first..end.min(ids.len())),
-            ..self.options(intervention)?
-        };
+        let options =
+            TextOptions { lens: LensPositions::Some(*first..end.min(ids.len())), ..self.part(intervention)? };
         let trace = self.traced(read, &options, memory, call)?;
         let found = trace.text().and_then(|text| Some(lens(text.lens.as_ref()?, text.lens_start)));
         Ok(object!(found).to_string())
@@ -151,7 +149,7 @@ impl TextExplorer {
         let memory = self.stream_memory(read.len());
         let options = TextOptions {
             contributions: vec![Target { position: Some(*position), token: *token }],
-            ..self.options(intervention)?
+            ..self.part(intervention)?
         };
         let trace = self.traced(read, &options, memory, call)?;
         let found = trace.text().and_then(|text| Some(contributions(text.contributions.as_ref()?)));
@@ -193,7 +191,7 @@ impl TextExplorer {
         let filter =
             Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), heads, ..Filter::default() };
         let memory = self.pass_memory(ids.len(), &filter);
-        let options = TextOptions { filter, vectors, n_alternatives: 0, ..self.options(intervention)? };
+        let options = TextOptions { filter, vectors, ..self.part(intervention)? };
         self.traced(ids, &options, memory, call)
     }
 
@@ -205,6 +203,11 @@ impl TextExplorer {
         let watcher: TextCallback<'_> =
             &|_| if stop.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         Ok(Trace::of_text(&self.generator, &TextInput::Ids(ids.to_vec()), options, watcher)?)
+    }
+
+    /// Options of a call for a part of a trace.
+    fn part(&self, intervention: &InterventionRequest) -> Result<TextOptions> {
+        Ok(TextOptions { without_predictions: true, ..self.options(intervention)? })
     }
 
     /// Options without attention.

@@ -153,6 +153,7 @@ impl Inspect {
             filter,
             vectors: if self.vectors || is_page { CaptureVectors::Yes } else { CaptureVectors::No },
             intervention,
+            ..TextOptions::default()
         };
         let input = TextInput::Text(self.text.clone());
         let traced = |options: &TextOptions| {
