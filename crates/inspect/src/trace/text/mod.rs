@@ -157,15 +157,10 @@ impl Trace {
         options: &TextOptions,
         progress: TextCallback<'_>,
     ) -> Result<Self> {
-        let tokens = TextTokens::new(generator, input)?;
-        let tokens = match &options.continuation {
-            Some(continuation) => {
-                tokens.continued(generator, continuation, &options.intervention, progress)?
-            }
-            None => tokens,
-        };
+        let tokens = TextTokens::new(generator, input)?.continued(generator, options, progress)?;
         let (model, ids) = (generator.model(), tokens.ids());
         let (hidden, mut captured) = pass_over(generator, ids, options)?;
+        check(progress, TextProgress::Working)?;
         let attentions = weights_of(std::mem::take(&mut captured.weights));
         let stream = options.needs_stream().then(|| model.residual_stream(&captured)).transpose()?;
         let labels = PieceLabels::new(generator.tokenizer());
