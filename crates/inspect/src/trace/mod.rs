@@ -68,7 +68,6 @@ pub struct Trace {
 
 /// Result of a model.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "there is one for a trace, which is far larger")]
 pub enum TraceOutcome {
     /// A translation; its text is the last side.
     Translation(TranslationTrace),

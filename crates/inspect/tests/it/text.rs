@@ -240,6 +240,14 @@ fn what_is_captured_changes_no_bit_and_interventions_do() {
     assert_eq!(some.attentions[0].head(0), all.attention(some.attentions[0].site).unwrap().head(0));
     assert_eq!((some.attentions.len(), some.attentions[0].heads.len()), (1, 1));
     assert!(text(&some).lens.is_none() && text(&some).contributions.is_none());
+    // Parts of a trace do not need the distributions.
+    let part = TextOptions { without_predictions: true, ..whole(length) };
+    let part = traced(&generator, &input, &part).unwrap();
+    assert_eq!(
+        (&text(&part).lens, &text(&part).contributions),
+        (&text(&all).lens, &text(&all).contributions)
+    );
+    assert!(text(&part).predictions.is_empty());
     let site = some.attentions[0].site;
     let intervention = Intervention::default().head(site, 0, 0.0);
     let continuation = Some(Continuation { max_new_tokens: 4, seed: None });

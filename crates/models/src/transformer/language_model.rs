@@ -35,7 +35,7 @@ use crate::ids::Ids;
 use crate::{Error, Result};
 
 /// Causal self-attention over the text.
-const DECODER: AttentionKind = AttentionKind::self_attention(0, "decoder", "text").causal();
+pub(super) const DECODER: AttentionKind = AttentionKind::self_attention(0, "decoder", "text").causal();
 
 /// The kind of the norms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -295,11 +295,6 @@ impl TransformerLanguageModel {
     /// The residual stream of a text that a pass captured.
     pub(crate) fn residual_stream(&self, trace: &Trace) -> Result<ResidualStream<'_>> {
         ResidualStream::new(self, trace)
-    }
-
-    /// The name of the stack of layers.
-    pub(super) fn stack_name() -> &'static str {
-        DECODER.stack
     }
 
     /// The final norm.

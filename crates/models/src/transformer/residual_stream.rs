@@ -10,7 +10,7 @@ use polyhead_attention::{Pass, Trace};
 use polyhead_tensor::ops::embedding::EmbeddingOptions;
 use polyhead_tensor::{Indices, Tensor, Var};
 
-use super::language_model::TransformerLanguageModel;
+use super::language_model::{DECODER, TransformerLanguageModel};
 use crate::{Error, Result};
 
 /// A part of the sum that the residual stream is.
@@ -48,7 +48,7 @@ pub struct Attribution {
 impl<'a> ResidualStream<'a> {
     /// The stream of one text from what was captured with all activations; skipped layers are left out.
     pub(super) fn new(model: &'a TransformerLanguageModel, trace: &Trace) -> Result<Self> {
-        let (stack, n_layers) = (TransformerLanguageModel::stack_name(), model.config().decoder.n_layers);
+        let (stack, n_layers) = (DECODER.stack, model.config().decoder.n_layers);
         let find = |name: &str| -> Result<Option<Tensor>> {
             let found = trace.activations.iter().find(|(own, _)| own == name);
             let Some((_, value)) = found else { return Ok(None) };

@@ -106,7 +106,7 @@ impl TextExplorer {
         at_most(length, self.limits.tokens, "tokens")?;
         let longest = length + request.generate;
         let filter = self.filter(request, longest);
-        call.reserve(self.pass_memory(longest, &filter) + self.predicted_memory(longest))?;
+        call.reserve(self.pass_memory(longest, &filter) + predicted_memory(longest))?;
         let options = TextOptions {
             continuation: (request.generate > 0)
                 .then_some(Continuation { max_new_tokens: request.generate, seed: request.seed }),
@@ -133,12 +133,10 @@ impl TextExplorer {
         let end = first.saturating_add(*count);
         let read = &ids[..ids.len().min(end.saturating_add(1))];
         let n_layers = self.layers() + 1;
-        let memory = self.stream_memory(read.len()) + n_layers * self.predicted_memory(*count);
-        let options = TextOptions {
-            lens: LensPositions::Some(*first..end.min(ids.len())),
-            ..self.options(intervention)?
-        };
-        let trace = self.traced(read, options, memory, call)?;
+        let memory = self.stream_memory(read.len()) + n_layers * predicted_memory(*count);
+        let options =
+            TextOptions { lens: LensPositions::Some(*first..end.min(ids.len())), ..self.part(intervention)? };
+        let trace = self.traced(read, &options, memory, call)?;
         let found = trace.text().and_then(|text| Some(lens(text.lens.as_ref()?, text.lens_start)));
         Ok(object!(found).to_string())
     }
@@ -151,9 +149,9 @@ impl TextExplorer {
         let memory = self.stream_memory(read.len());
         let options = TextOptions {
             contributions: vec![Target { position: Some(*position), token: *token }],
-            ..self.options(intervention)?
+            ..self.part(intervention)?
         };
-        let trace = self.traced(read, options, memory, call)?;
+        let trace = self.traced(read, &options, memory, call)?;
         let found = trace.text().and_then(|text| Some(contributions(text.contributions.as_ref()?)));
         Ok(object!(found).to_string())
     }
@@ -193,18 +191,23 @@ impl TextExplorer {
         let filter =
             Filter { kind: Some(site.kind), layers: Some(vec![site.layer]), heads, ..Filter::default() };
         let memory = self.pass_memory(ids.len(), &filter);
-        let options = TextOptions { filter, vectors, n_alternatives: 0, ..self.options(intervention)? };
-        self.traced(ids, options, memory, call)
+        let options = TextOptions { filter, vectors, ..self.part(intervention)? };
+        self.traced(ids, &options, memory, call)
     }
 
     /// The trace of tokens within an estimated memory.
-    fn traced(&self, ids: &[u32], options: TextOptions, memory: usize, call: &mut Call) -> Result<Trace> {
+    fn traced(&self, ids: &[u32], options: &TextOptions, memory: usize, call: &mut Call) -> Result<Trace> {
         at_most(ids.len(), self.limits.tokens, "tokens")?;
         call.reserve(memory)?;
         let stop = call.stop.clone();
         let watcher: TextCallback<'_> =
             &|_| if stop.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        Ok(Trace::of_text(&self.generator, &TextInput::Ids(ids.to_vec()), &options, watcher)?)
+        Ok(Trace::of_text(&self.generator, &TextInput::Ids(ids.to_vec()), options, watcher)?)
+    }
+
+    /// Options of a call for a part of a trace.
+    fn part(&self, intervention: &InterventionRequest) -> Result<TextOptions> {
+        Ok(TextOptions { without_predictions: true, ..self.options(intervention)? })
     }
 
     /// Options without attention.
@@ -271,14 +274,14 @@ impl TextExplorer {
         // Each part and each sum, as captured and on the host.
         let stream = length * width * 2 * (3 * self.layers() + 2);
         self.pass_memory(length, &Filter { layers: Some(Vec::new()), ..Filter::default() })
-            + self.predicted_memory(length)
+            + predicted_memory(length)
             + stream
     }
+}
 
-    /// Memory of the distributions at some positions.
-    fn predicted_memory(&self, positions: usize) -> usize {
-        positions * (N_ALTERNATIVES + 1) * PREDICTED_MEMORY
-    }
+/// Memory of the distributions at some positions.
+fn predicted_memory(positions: usize) -> usize {
+    positions * (N_ALTERNATIVES + 1) * PREDICTED_MEMORY
 }
 
 #[cfg(test)]
@@ -344,7 +347,7 @@ mod tests {
             assert!(error.to_string().contains("was not finished within its deadline"), "{error}");
         }
         for found in answers(&explorer, || call(1 << 30, Duration::from_secs(60))) {
-            let estimate = explorer.stream_memory(40) + 3 * explorer.predicted_memory(40);
+            let estimate = explorer.stream_memory(40) + 3 * predicted_memory(40);
             assert!(found.unwrap().len() < estimate);
         }
     }

@@ -47,6 +47,8 @@ pub struct TextOptions {
     pub continuation: Option<Continuation>,
     /// Most probable tokens after each token; default: 5.
     pub n_alternatives: usize,
+    /// True to leave out the distributions after tokens, the largest part of the work; default: false.
+    pub without_predictions: bool,
     /// Positions of the logit lens; default: none.
     pub lens: LensPositions,
     /// Logits to divide among the layers; default: none.
@@ -66,6 +68,7 @@ impl Default for TextOptions {
         Self {
             continuation: None,
             n_alternatives: 5,
+            without_predictions: false,
             lens: LensPositions::None,
             contributions: Vec::new(),
             all_contributions: false,
@@ -123,7 +126,7 @@ pub type TextCallback<'a> = &'a dyn Fn(TextProgress<'_>) -> ControlFlow<()>;
 pub struct TextTrace {
     /// Number of tokens at the end of the text that the model generated.
     pub n_generated: usize,
-    /// The distribution after each token.
+    /// The distribution after each token; empty if they were left out.
     pub predictions: Vec<Prediction>,
     /// The first position of the lens.
     pub lens_start: usize,
@@ -154,15 +157,10 @@ impl Trace {
         options: &TextOptions,
         progress: TextCallback<'_>,
     ) -> Result<Self> {
-        let tokens = TextTokens::new(generator, input)?;
-        let tokens = match &options.continuation {
-            Some(continuation) => {
-                tokens.continued(generator, continuation, &options.intervention, progress)?
-            }
-            None => tokens,
-        };
+        let tokens = TextTokens::new(generator, input)?.continued(generator, options, progress)?;
         let (model, ids) = (generator.model(), tokens.ids());
         let (hidden, mut captured) = pass_over(generator, ids, options)?;
+        check(progress, TextProgress::Working)?;
         let attentions = weights_of(std::mem::take(&mut captured.weights));
         let stream = options.needs_stream().then(|| model.residual_stream(&captured)).transpose()?;
         let labels = PieceLabels::new(generator.tokenizer());
@@ -177,7 +175,11 @@ impl Trace {
         wanted.extend(options.all_contributions.then(|| Target::all(ids.len())).into_iter().flatten());
         let kept = contribution::positions(&wanted, ids.len())?;
         let of_model = |rows: &Var| Ok(model.logits(&readout.pass, rows)?);
-        let (predictions, logits) = readout.predictions(hidden.value(), ids, &kept, of_model)?;
+        let (predictions, logits) = if options.without_predictions {
+            (Vec::new(), readout.logits(hidden.value(), &kept, of_model)?)
+        } else {
+            readout.predictions(hidden.value(), ids, &kept, of_model)?
+        };
         let positions = options.lens.of(ids.len());
         let lens_start = positions.as_ref().map_or(0, |range| range.start);
         let lens = stream.as_ref().zip(positions);

@@ -85,6 +85,21 @@ impl Readout<'_> {
         Ok((found, rows))
     }
 
+    /// The logits at some positions.
+    pub(super) fn logits(
+        &self,
+        states: &Tensor,
+        positions: &[usize],
+        logits: impl Fn(&Var) -> Result<Var>,
+    ) -> Result<LogitRows> {
+        let mut rows = Vec::new();
+        for &position in positions {
+            let keep = |position, logits: &[f32]| rows.push((position, logits.to_vec()));
+            self.of_rows(states, position..position + 1, &[], &logits, keep)?;
+        }
+        Ok(rows)
+    }
+
     /// The distributions at some positions of a text; `seen` receives the logits of each.
     pub(super) fn of_rows(
         &self,

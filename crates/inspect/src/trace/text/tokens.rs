@@ -1,11 +1,10 @@
 //! The tokens of a text: encoded, given, or generated.
 
-use polyhead_attention::Intervention;
 use polyhead_engine::Generator;
 use polyhead_engine::generate::GenerateOptions;
 use polyhead_text::tokenizer::{Encoding, TextStream};
 
-use super::{TextCallback, TextInput, TextProgress, check};
+use super::{TextCallback, TextInput, TextOptions, TextProgress, check};
 use crate::trace::TraceSide;
 use crate::{Error, Result};
 
@@ -65,15 +64,15 @@ impl TextTokens {
         Ok(found)
     }
 
-    /// The text with more tokens.
+    /// The text with the tokens that the options ask for.
     pub(super) fn continued(
         mut self,
         generator: &Generator,
-        continuation: &Continuation,
-        intervention: &Intervention,
+        options: &TextOptions,
         progress: TextCallback<'_>,
     ) -> Result<Self> {
-        let Continuation { max_new_tokens, seed } = *continuation;
+        let TextOptions { continuation, intervention, .. } = options;
+        let Some(Continuation { max_new_tokens, seed }) = *continuation else { return Ok(self) };
         let length = self.encoding.len();
         let room = generator.model().max_len().map_or(usize::MAX, |max_len| max_len - length);
         if room == 0 {
