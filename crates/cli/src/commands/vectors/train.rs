@@ -62,7 +62,7 @@ pub(crate) struct VectorTraining {
     /// Hierarchical softmax instead of negative sampling
     #[arg(long)]
     hierarchical_softmax: bool,
-    /// Learning rate at the beginning; it falls linearly [default: 0.025; of GloVe: 0.05, with AdaGrad]
+    /// Learning rate at the beginning; it falls linearly [default: 0.025; of CBOW: 0.05; of GloVe: 0.05, with AdaGrad]
     #[arg(long, value_name = "X")]
     learning_rate: Option<f32>,
     /// Relative frequency above which occurrences are dropped at random; 0 keeps all
@@ -179,7 +179,7 @@ impl VectorTraining {
             loss,
             window: self.window.unwrap_or(defaults.window),
             epochs: self.epochs.unwrap_or(defaults.epochs),
-            rate: self.learning_rate.unwrap_or(defaults.rate),
+            rate: self.learning_rate.unwrap_or(architecture.rate()),
             sample: self.sample,
             subwords: self.subwords.then_some(subwords),
             seed: self.seed,
