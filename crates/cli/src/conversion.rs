@@ -14,7 +14,7 @@ use crate::model_folder::{
     GENERATION, check_folder, file_name, generation, load_model, module_files, resolve, sidecar_files,
 };
 use crate::option_help::OVERWRITE_MODEL;
-use crate::report::{Failure, Misuse, bytes, note};
+use crate::report::{Failure, Misuse, bytes, counted, note};
 
 /// Files of which one makes a folder a model folder.
 const MODEL_FILES: &[&str] =
@@ -111,11 +111,11 @@ impl Folders {
         let saved = saved?;
         remove_stale(to, &sidecars, &saved)?;
         let mut out = format!(
-            "wrote {} ({} layout, {}, {} files, {})",
+            "wrote {} ({} layout, {}, {}, {})",
             to.display(),
             options.layout,
             if parameters.are_prepared() { "I8".to_owned() } else { options.dtype.to_string() },
-            saved.files.len(),
+            counted(saved.files.len() as u64, "file"),
             bytes(saved.bytes)
         );
         if !sidecars.is_empty() {

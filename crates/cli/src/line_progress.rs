@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::report::{Verbosity, grouped, note_when_interrupted, time, verbosity};
+use crate::report::{Verbosity, agreeing, counted, grouped, note_when_interrupted, time, verbosity};
 
 /// A progress line on standard error; hidden where that is no terminal and with `--quiet`.
 pub(crate) struct LineProgress {
@@ -50,8 +50,9 @@ impl LineProgress {
         self.counts.tokens += tokens;
         self.bar.set_message(self.counts.text(self.seconds()));
         note_when_interrupted(format!(
-            "interrupted: {} lines are done and written",
-            grouped(self.counts.lines)
+            "interrupted: {} {} done and written",
+            counted(self.counts.lines, "line"),
+            agreeing(self.counts.lines, ["is", "are"])
         ));
     }
 
@@ -71,8 +72,10 @@ impl LineCounts {
     /// Lines done and total, speed, remaining time.
     fn text(self, seconds: f64) -> String {
         let Self { lines, total, tokens } = self;
-        let of = total.map_or(String::new(), |total| format!(" of {}", grouped(total)));
-        let mut text = format!("{}{of} lines", grouped(lines));
+        let mut text = match total {
+            Some(total) => format!("{} of {}", grouped(lines), counted(total, "line")),
+            None => counted(lines, "line"),
+        };
         if lines > 0 && seconds > 0.0 {
             let [per_second, tokens_per_second] =
                 [lines, tokens].map(|count| grouped((count as f64 / seconds) as u64));

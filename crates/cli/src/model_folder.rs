@@ -13,7 +13,7 @@ use polyhead_train::checkpoint::Checkpoints;
 use serde_json::{Map, Value};
 
 use crate::installed_models;
-use crate::report::{Failure, detail, grouped, note};
+use crate::report::{Failure, counted, detail, note};
 
 pub(crate) const GENERATION: &str = "generation_config.json";
 
@@ -86,11 +86,11 @@ pub(crate) fn report_loaded(folder: &Path, device: &Device, dtype: &str, start: 
     detail(|| {
         let (model, is_int8) = described(folder).unwrap_or_default();
         format!(
-            "loaded {}: {model}{} on {}, {} threads, in {seconds:.2} s",
+            "loaded {}: {model}{} on {}, {}, in {seconds:.2} s",
             folder.display(),
             if is_int8 { "int8" } else { dtype },
             device.name(),
-            rayon::current_num_threads()
+            counted(rayon::current_num_threads() as u64, "thread")
         )
     });
 }
@@ -101,7 +101,7 @@ fn described(folder: &Path) -> Result<(String, bool)> {
     let mut parameters = Parameters::default();
     Model::new(&config, &mut parameters)?;
     let stored = check_weights(folder, &config, layout, &parameters)?;
-    let text = format!("{layout} layout, {} parameters, ", grouped(parameters.count() as u64));
+    let text = format!("{layout} layout, {}, ", counted(parameters.count() as u64, "parameter"));
     Ok((text, stored.dtypes.contains(&Dtype::Int8)))
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn resolve(named: &Path) -> Result<PathBuf> {
         return Ok(named.to_owned());
     }
     if !named.exists() {
-        return Ok(installed_models::find(named).unwrap_or_else(|| named.to_owned()));
+        return installed_models::find(named).map_or_else(|| Err(missing(named)), Ok);
     }
     let finished = named.join("model");
     if is_model(&finished) {
@@ -151,18 +151,26 @@ pub(crate) fn check_model(folder: &Path) -> Result<()> {
 
 /// An error unless `folder` is a folder.
 pub(crate) fn check_folder(folder: &Path) -> Result<()> {
-    let (found, hint) = if folder.is_dir() {
+    if folder.is_dir() {
         return Ok(());
-    } else if folder.exists() {
-        ("a file", "name the folder that contains it")
-    } else {
-        (
-            "no such folder",
-            "check the spelling and the current folder; polyhead models list shows installed models",
-        )
-    };
-    let message = format!("{}: {found}, expected a model folder", folder.display());
-    Err(Failure { message, hint: hint.into() }.into())
+    }
+    if !folder.exists() {
+        return Err(missing(folder));
+    }
+    Err(Failure {
+        message: format!("{}: a file, expected a model folder", folder.display()),
+        hint: "name the folder that contains it".into(),
+    }
+    .into())
+}
+
+/// The error of a model that is neither a folder nor installed.
+fn missing(folder: &Path) -> anyhow::Error {
+    Failure {
+        message: format!("{}: no such folder, expected a model folder", folder.display()),
+        hint: "check the spelling and the current folder; polyhead models list shows installed models".into(),
+    }
+    .into()
 }
 
 /// The files of a model folder beside config and weights (tokeniser, generation settings, README), sorted by name.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use polyhead_text::error::system_message;
-pub(crate) use polyhead_text::figures::grouped;
+pub(crate) use polyhead_text::figures::{agreeing, counted, grouped};
 
 /// The amount of output on standard error besides errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -241,7 +241,7 @@ pub(crate) fn bytes(number: u64) -> String {
     let size = number as f64;
     match units.into_iter().find(|(unit, _)| size >= *unit) {
         Some((unit, name)) => format!("{:.1} {name}", size / unit),
-        None => format!("{number} bytes"),
+        None => counted(number, "byte"),
     }
 }
 

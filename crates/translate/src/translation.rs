@@ -1,5 +1,6 @@
 //! Translations of a text, and notes on how they were made.
 
+use polyhead_text::figures::{agreeing, counted};
 use serde::Serialize;
 
 use crate::copies::CopiedWord;
@@ -270,7 +271,8 @@ impl std::fmt::Display for Note {
                 write!(f, "the vocabulary lacks the letters of {sentence:?}: copied")
             }
             Self::Capitals { sentences } => {
-                write!(f, "{sentences} sentences in capitals were read in small letters")
+                let (n, verb) = (*sentences as u64, agreeing(*sentences as u64, ["was", "were"]));
+                write!(f, "{} in capitals {verb} read in small letters", counted(n, "sentence"))
             }
             Self::Repetition { sentence, is_cured: true } => {
                 write!(f, "repetition: {sentence:?} was decoded again")

@@ -9,7 +9,7 @@ use polyhead_train::memory::available;
 use serde::Serialize;
 
 use crate::output_format::DocumentFormat;
-use crate::report::{bytes, print_json, print_text};
+use crate::report::{bytes, counted, print_json, print_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,7 +112,11 @@ fn text(list: &DeviceList) -> String {
     let free = |bytes_free: Option<usize>| {
         bytes_free.map_or(String::new(), |free| format!(", {} free", bytes(free as u64)))
     };
-    let mut text = format!("{name}     CPU: {threads} threads, {instructions}{}\n", free(*free_bytes));
+    let mut text = format!(
+        "{name}     CPU: {}, {instructions}{}\n",
+        counted(*threads as u64, "thread"),
+        free(*free_bytes)
+    );
     for gpu in &list.gpus {
         text += &format!(
             "{}  {}: {}{}, compute capability {}, driver for CUDA {}\n",

@@ -22,7 +22,8 @@ use crate::input::shown;
 use crate::line_progress::LineProgress;
 use crate::output_format::DocumentFormat;
 use crate::report::{
-    Misuse, note, note_when_interrupted, print_json, print_text, thread_pool, writing_lines,
+    Misuse, agreeing, counted, note, note_when_interrupted, print_json, print_text, thread_pool,
+    writing_lines,
 };
 use crate::window::Window;
 
@@ -124,14 +125,15 @@ impl Evaluate {
             writing_lines(|| write_lines(out.as_mut(), done))?;
             progress.add(chunk.len() as u64, report.tokens - tokens);
             if let Some(path) = out.as_ref().and_then(Output::partial_path) {
-                let lines = crate::report::grouped(hypotheses.len() as u64);
-                note_when_interrupted(format!("interrupted: {lines} lines are in {}", path.display()));
+                let done = hypotheses.len() as u64;
+                let lines = format!("{} {}", counted(done, "line"), agreeing(done, ["is", "are"]));
+                note_when_interrupted(format!("interrupted: {lines} in {}", path.display()));
             }
             window.took(chunk.len(), start.elapsed());
         }
         progress.finish();
         for (route, lines) in routes {
-            note(&format!("{lines} lines {route}"));
+            note(&format!("{} {route}", counted(lines as u64, "line")));
         }
         report.seconds = progress.seconds();
         report.tokens_per_s = report.tokens as f64 / report.seconds;
@@ -191,11 +193,16 @@ impl Evaluate {
         let signatures =
             report.metrics.iter().map(|metric| format!("{}|{}\n", metric.name, metric.signature));
         let EvaluationReport { lines, seconds, tokens, tokens_per_s, lines_with_notes, .. } = report;
-        let speed =
-            format!("\n{lines} lines, {tokens} tokens in {seconds:.2} s ({tokens_per_s:.0} tokens/s)\n\n");
+        let speed = format!(
+            "\n{}, {} in {seconds:.2} s ({tokens_per_s:.0} tokens/s)\n\n",
+            counted(*lines as u64, "line"),
+            counted(*tokens, "token")
+        );
         if *lines_with_notes > 0 {
             note(&format!(
-                "note: {lines_with_notes} lines have notes; polyhead translate --format jsonl shows them"
+                "note: {} {} notes; polyhead translate --format jsonl shows them",
+                counted(*lines_with_notes as u64, "line"),
+                agreeing(*lines_with_notes as u64, ["has", "have"])
             ));
         }
         print_text(&scores.chain([speed]).chain(signatures).collect::<String>())

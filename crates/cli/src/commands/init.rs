@@ -18,7 +18,7 @@ use crate::commands::train::steps_text;
 use crate::corpus_options::CorpusOptions;
 use crate::input::shown;
 use crate::option_help::{FROM, TO, with_default};
-use crate::report::{Failure, Misuse, grouped, note, progress};
+use crate::report::{Failure, Misuse, agreeing, counted, grouped, note, progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -248,9 +248,11 @@ impl Init {
             left_out => format!("; {} dropped, since their source is held out", grouped(left_out)),
         };
         note(&format!(
-            "no validation set given: {} pairs are held out, {} pairs are left for training{left_out}",
-            grouped(split.valid),
-            grouped(split.train)
+            "no validation set given: {} {} held out, {} {} left for training{left_out}",
+            counted(split.valid, "pair"),
+            agreeing(split.valid, ["is", "are"]),
+            counted(split.train, "pair"),
+            agreeing(split.train, ["is", "are"])
         ));
         let of = |[source, target]: [PathBuf; 2]| Corpus::LineFiles { source, target };
         let train = of(options.train);
@@ -268,12 +270,12 @@ impl Init {
         let [source, target] = &data.facts.sides;
         RecipeText {
             head: vec![
-                format!("{} pairs{from_to}: written by polyhead init.", grouped(data.facts.pairs)),
+                format!("{}{from_to}: written by polyhead init.", counted(data.facts.pairs, "pair")),
                 format!(
-                    "{} source and {} target words; the longest line has {} characters.",
+                    "{} source and {}; the longest line has {}.",
                     grouped(source.words),
-                    grouped(target.words),
-                    grouped(source.longest.max(target.longest))
+                    counted(target.words, "target word"),
+                    counted(source.longest.max(target.longest), "character")
                 ),
                 "polyhead train FILE --dump-config shows every other key with its default.".into(),
             ],
@@ -336,7 +338,7 @@ fn examine(corpus: &Corpus, valid: Option<&Corpus>) -> Result<CorpusStatistics> 
 }
 
 fn tell_report(report: &CheckReport) {
-    let mut text = format!("{} pairs, {} without problems", grouped(report.lines), grouped(report.clean));
+    let mut text = format!("{}, {} without problems", counted(report.lines, "pair"), grouped(report.clean));
     for finding in &report.findings {
         text += &format!("\n    {} {}", grouped(finding.count), finding.problem.describe());
     }
@@ -375,18 +377,19 @@ fn tell_facts(facts: &CorpusStatistics, languages: &str) {
     for (name, side) in ["source", "target"].into_iter().zip(&facts.sides) {
         let mean = side.words as f64 / facts.pairs as f64;
         note(&format!(
-            "{name}: {} words ({mean:.1} per line), {} characters, longest line {}",
-            grouped(side.words),
-            grouped(side.chars),
+            "{name}: {} ({mean:.1} per line), {}, longest line {}",
+            counted(side.words, "word"),
+            counted(side.chars, "character"),
             grouped(side.longest)
         ));
     }
     note(languages);
     if facts.pairs < FEW_PAIRS {
         note(&format!(
-            "warning: {} pairs are very few: the model will memorise them and generalise badly; use ten thousand or \
+            "warning: {} {} very few: the model will memorise them and generalise badly; use ten thousand or \
              more",
-            grouped(facts.pairs)
+            counted(facts.pairs, "pair"),
+            agreeing(facts.pairs, ["is", "are"])
         ));
     }
 }

@@ -19,7 +19,7 @@ use crate::decode_options::positive;
 use crate::model_folder::{report_loaded, resolve};
 use crate::option_help::{DEVICE, DTYPE, THREADS};
 use crate::picture::PictureFormat;
-use crate::report::{Misuse, aligned, grouped, note, print_text, thread_pool};
+use crate::report::{Misuse, aligned, counted, grouped, note, print_text, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,7 +125,7 @@ impl Point {
             }
         }
         if picture.is_some() && !is_drawn {
-            let message = format!("--line {}, but the input has {done} lines", self.line);
+            let message = format!("--line {}, but the input has {}", self.line, counted(done as u64, "line"));
             return Err(Misuse { message, hint: "lines are counted from 1".into() }.into());
         }
         if self.score { print_scores(&scored, engine.model().config().answer) } else { Ok(()) }

@@ -72,8 +72,8 @@ impl Quantize {
         folders.write(&model.model.config(), &model.parameters, &options)?;
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / errors.len().max(1) as f64;
         let mut text = format!(
-            "quantised {} matrices to int8: {} → {} of weights, mean error {:.2} %\n",
-            errors.len(),
+            "quantised {} to int8: {} → {} of weights, mean error {:.2} %\n",
+            if errors.len() == 1 { "1 matrix".to_owned() } else { format!("{} matrices", errors.len()) },
             bytes(before as u64),
             bytes(model.parameters.bytes() as u64),
             100.0 * mean

@@ -19,7 +19,7 @@ use crate::decode_options::positive;
 use crate::default_model;
 use crate::model_folder::model_name;
 use crate::option_help::{BATCH_TOKENS, DTYPE, THREADS};
-use crate::report::{Misuse, Verbosity, note, print_text, verbosity};
+use crate::report::{Misuse, Verbosity, agreeing, counted, note, print_text, verbosity};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -155,7 +155,11 @@ impl Serve {
         note("press Ctrl-C to stop");
         let Drained { cut, .. } = server.run();
         if cut > 0 {
-            note(&format!("note: {cut} connections were closed during a request"));
+            note(&format!(
+                "note: {} {} closed during a request",
+                counted(cut as u64, "connection"),
+                agreeing(cut as u64, ["was", "were"])
+            ));
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use polyhead_translate::shortlist::{
 use crate::decode_options::positive;
 use crate::default_model;
 use crate::option_help::{MODEL, THREADS};
-use crate::report::{Failure, Misuse, bytes, grouped, note, print_text, progress, thread_pool};
+use crate::report::{Failure, Misuse, bytes, counted, note, print_text, progress, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,10 +117,10 @@ impl ShortlistTraining {
         print_text(&summary(&trained.tables))?;
         let entries: usize = trained.tables.iter().map(|table| table.entries).sum();
         note(&format!(
-            "wrote {} ({} tables, {} candidates, {})",
+            "wrote {} ({}, {}, {})",
             out.display(),
-            trained.tables.len(),
-            grouped(entries as u64),
+            counted(trained.tables.len() as u64, "table"),
+            counted(entries as u64, "candidate"),
             bytes(size)
         ));
         Ok(())
@@ -216,11 +216,11 @@ fn summary(tables: &[TableSummary]) -> String {
         let directions: Vec<String> =
             table.directions.iter().map(|(from, to)| format!("{from}-{to}")).collect();
         format!(
-            "{} ({}): {} pairs, {} candidates, {:.0} tokens on a list, coverage {:.2} %\n",
+            "{} ({}): {}, {}, {:.0} tokens on a list, coverage {:.2} %\n",
             table.tag,
             directions.join(", "),
-            grouped(table.pairs as u64),
-            grouped(table.entries as u64),
+            counted(table.pairs as u64, "pair"),
+            counted(table.entries as u64, "candidate"),
             table.mean_size,
             100.0 * table.coverage
         )

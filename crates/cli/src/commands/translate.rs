@@ -20,7 +20,7 @@ use crate::decode_options::DecodeOptions;
 use crate::input::{ChunkFill, Chunks, InputLine, count_lines};
 use crate::line_progress::{LineCounts, LineProgress};
 use crate::output_format::JSONL_REASON;
-use crate::report::{Failure, Misuse, grouped, note, thread_pool};
+use crate::report::{Failure, Misuse, counted, grouped, note, thread_pool};
 use crate::window::Window;
 
 const EXAMPLES: &str = "\
@@ -253,9 +253,9 @@ impl TranslationJob<'_> {
             let seconds = progress.seconds();
             let rate = grouped((tokens as f64 / seconds) as u64);
             note(&format!(
-                "{} lines, {} tokens in {seconds:.1} s ({rate} tokens/s)",
-                grouped(lines),
-                grouped(tokens)
+                "{}, {} in {seconds:.1} s ({rate} tokens/s)",
+                counted(lines, "line"),
+                counted(tokens, "token")
             ));
         }
         Ok(())

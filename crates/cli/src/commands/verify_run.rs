@@ -9,7 +9,7 @@ use polyhead_train::event::Event;
 use polyhead_train::verify::{VerifyOptions, VerifyReport, verify};
 
 use crate::option_help::THREADS;
-use crate::report::{Failure, note, print_text, progress, stop_when_interrupted, thread_pool};
+use crate::report::{Failure, counted, note, print_text, progress, stop_when_interrupted, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,14 +56,17 @@ impl VerifyRun {
         }
         if let Some([first, ..]) = differences.first() {
             return Err(Failure {
-                message: format!("{} values differ, the first: {first}", differences.len()),
+                message: format!("values differ: {}, the first: {first}", differences.len()),
                 hint: "another machine, version or corpus gives other bits; run.json in the run folder names them"
                     .into(),
             }
             .into());
         }
         print_text(&format!(
-            "repeated {steps} steps: {lines} lines and {weights} weight checksums are equal bit for bit\n"
+            "repeated {}: {} and {} are equal bit for bit\n",
+            counted(steps as u64, "step"),
+            counted(lines as u64, "line"),
+            counted(weights as u64, "weight checksum")
         ))
     }
 }

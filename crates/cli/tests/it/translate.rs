@@ -201,6 +201,7 @@ fn misuse_is_explained() {
     let folder = golden();
     let error = polyhead(&folder, &["translate", "--model", "nowhere", "hello"], "").failed(1);
     assert!(error.contains("nowhere: no such folder, expected a model folder\nhint: "), "{error}");
+    assert!(error.contains("polyhead models list shows installed models"), "{error}");
     for (arguments, message) in [
         (&["--beam", "0"][..], "expected a whole number of 1 or more"),
         (&["--beam", "2", "--n-best", "3"], "3 best of 2 beams"),

@@ -67,6 +67,21 @@ fn trains_compares_converts_and_draws() {
     }
 }
 
+/// Skip-gram and CBOW have learning rates of their own, as in word2vec.
+#[test]
+fn the_learning_rate_follows_the_method() {
+    let folder = folder(&[("text", &text())]);
+    let file = |arguments: &[&str]| {
+        let train = ["vectors", "train", "text", "--dimensions", "6", "--overwrite", "--out", "v.txt"];
+        polyhead(folder.path(), &[&train[..], arguments].concat(), "").ok();
+        fs::read_to_string(folder.path().join("v.txt")).expect("a file")
+    };
+    assert_eq!(file(&[]), file(&["--learning-rate", "0.025"]));
+    let cbow = file(&["--method", "cbow"]);
+    assert_eq!(cbow, file(&["--method", "cbow", "--learning-rate", "0.05"]));
+    assert_ne!(cbow, file(&["--method", "cbow", "--learning-rate", "0.025"]));
+}
+
 #[test]
 fn every_method_trains() {
     let folder = trained();

@@ -12,6 +12,17 @@ pub enum Architecture {
     Cbow,
 }
 
+impl Architecture {
+    /// The learning rate of the first word that suits it, as in word2vec: 0.025; of CBOW, which learns once from a whole context,
+    /// 0.05.
+    pub fn rate(self) -> f32 {
+        match self {
+            Self::SkipGram => 0.025,
+            Self::Cbow => 0.05,
+        }
+    }
+}
+
 /// How the prediction is scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
@@ -38,7 +49,7 @@ impl Default for SubwordOptions {
     }
 }
 
-/// Options of training. The defaults are those of gensim.
+/// Options of training. The defaults are those of word2vec and gensim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainOptions {
     /// Numbers of a vector. Default: 100.
@@ -51,7 +62,8 @@ pub struct TrainOptions {
     pub window: usize,
     /// Passes over the text. Default: 5.
     pub epochs: usize,
-    /// Learning rate of the first word. It falls linearly to [`TrainOptions::MIN_RATE`]. Default: 0.025.
+    /// Learning rate of the first word. It falls linearly to [`TrainOptions::MIN_RATE`]. Default: 0.025, which suits skip-gram;
+    /// [`Architecture::rate`] has that of CBOW.
     pub rate: f32,
     /// Words above this relative frequency are dropped at random; 0 keeps all. Default: 0.001.
     pub sample: f64,
@@ -71,7 +83,7 @@ impl Default for TrainOptions {
             loss: Loss::NegativeSampling(5),
             window: 5,
             epochs: 5,
-            rate: 0.025,
+            rate: Architecture::SkipGram.rate(),
             sample: 1e-3,
             subwords: None,
             seed: 1,

@@ -9,7 +9,7 @@ use polyhead_text::doctor::{CheckReport, Drift, Finding, Problem, SideTotals, ch
 use super::ProblemOptions;
 use crate::corpus_options::CorpusOptions;
 use crate::output_format::DocumentFormat;
-use crate::report::{Failure, grouped, print_json, print_text, progress};
+use crate::report::{Failure, counted, grouped, print_json, print_text, progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,7 +80,7 @@ fn summary(report: &CheckReport) -> String {
         drift_lines(report, drift).into_iter().for_each(&mut line);
     }
     if report.findings.is_empty() && report.drift.is_none() {
-        line(format!("✓ {} pairs, no problem found", grouped(report.lines)));
+        line(format!("✓ {}, no problem found", counted(report.lines, "pair")));
         return out;
     }
     for finding in &report.findings {
@@ -119,11 +119,11 @@ fn drift_lines(report: &CheckReport, drift: Drift) -> Vec<String> {
 fn side_line(side: &SideTotals) -> String {
     let mean = side.words as f64 / side.lines.max(1) as f64;
     format!(
-        "{}: {} lines, {} words ({mean:.1} per line), {} characters (per line: median {}, 99th percentile {}, maximum {})",
+        "{}: {}, {} ({mean:.1} per line), {} (per line: median {}, 99th percentile {}, maximum {})",
         side.path.display(),
-        grouped(side.lines),
-        grouped(side.words),
-        grouped(side.chars),
+        counted(side.lines, "line"),
+        counted(side.words, "word"),
+        counted(side.chars, "character"),
         grouped(side.percentile(50.0)),
         grouped(side.percentile(99.0)),
         grouped(side.longest),
@@ -148,7 +148,26 @@ fn finding_lines(finding: &Finding) -> String {
     out
 }
 
-/// A percentage, with more digits where it is small.
+/// A percentage with a decimal, below 0.1 % with as many as two digits that count: 0.09 %, 0.0013 %.
 fn percent(share: f64) -> String {
-    if share >= 0.1 { format!("{share:.1} %") } else { format!("{share:.4} %") }
+    if share >= 0.1 || share <= 0.0 {
+        return format!("{share:.1} %");
+    }
+    let decimals = (1.0 - share.log10().floor()) as usize;
+    let digits = format!("{share:.decimals$}");
+    format!("{} %", digits.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn small_percentages_have_two_digits_that_count() {
+        let found = [100.0, 12.34, 0.1, 0.09, 0.0999, 0.0125, 0.000_091, 0.0].map(percent);
+        assert_eq!(
+            found,
+            ["100.0 %", "12.3 %", "0.1 %", "0.09 %", "0.1 %", "0.013 %", "0.000091 %", "0.0 %"]
+        );
+    }
 }

@@ -11,7 +11,7 @@ use polyhead_text::output::Output;
 use super::ProblemOptions;
 use crate::corpus_options::CorpusOptions;
 use crate::output_format::DocumentFormat;
-use crate::report::{Misuse, grouped, print_json, print_text, progress};
+use crate::report::{Misuse, counted, grouped, print_json, print_text, progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,8 +106,8 @@ fn summary(cleaned: &Cleaned) -> String {
     // Rounded down: 100 % means all.
     let share = |count: u64| (1000.0 * count as f64 / cleaned.read.max(1) as f64).floor() / 10.0;
     let mut out = format!(
-        "{} pairs read, {} kept ({:.1} %), {} dropped\n",
-        grouped(cleaned.read),
+        "{} read, {} kept ({:.1} %), {} dropped\n",
+        counted(cleaned.read, "pair"),
         grouped(cleaned.kept),
         share(cleaned.kept),
         grouped(cleaned.dropped)

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::option_help::SEED;
-use crate::report::{Misuse, note};
+use crate::report::{Misuse, counted, note};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,7 +76,7 @@ impl Make {
             output.finish()?;
         }
         if let Some(path) = &self.out {
-            note(&format!("wrote {} lines to {}", self.count, path.display()));
+            note(&format!("wrote {} to {}", counted(self.count, "line"), path.display()));
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::corpus_options::CorpusOptions;
 use crate::output_format::DocumentFormat;
-use crate::report::{Failure, Misuse, grouped, print_json, print_text, progress};
+use crate::report::{Failure, Misuse, counted, grouped, print_json, print_text, progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -148,7 +148,7 @@ impl Stats {
 fn table(statistics: &StatsReport) -> String {
     let (source, target) = (&statistics.source, &statistics.target);
     let mut out =
-        format!("{} pairs\n\n{:<28} {:>14} {:>14}\n", grouped(statistics.pairs), "", "source", "target");
+        format!("{}\n\n{:<28} {:>14} {:>14}\n", counted(statistics.pairs, "pair"), "", "source", "target");
     let mut row = |name: String, source: u64, target: u64| {
         out += &format!("{name:<28} {:>14} {:>14}\n", grouped(source), grouped(target));
     };
@@ -163,11 +163,11 @@ fn table(statistics: &StatsReport) -> String {
     if let Some(tokens) = &statistics.tokens {
         row("tokens, end tokens included".into(), tokens.source, tokens.target);
         out += &format!(
-            "\n{} unknown tokens, longest line {} tokens\n{} batches of up to {} tokens per side, {:.1} % padding\n",
-            grouped(tokens.unknown),
-            tokens.longest,
-            grouped(tokens.batches as u64),
-            tokens.max_tokens,
+            "\n{}, longest line {}\n{} of up to {} per side, {:.1} % padding\n",
+            counted(tokens.unknown, "unknown token"),
+            counted(tokens.longest as u64, "token"),
+            counted(tokens.batches as u64, "batch"),
+            counted(tokens.max_tokens as u64, "token"),
             100.0 * tokens.padding_waste
         );
     }

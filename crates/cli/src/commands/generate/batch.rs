@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::write_now;
 use crate::line_progress::LineProgress;
-use crate::report::{Misuse, note, writing_lines};
+use crate::report::{Misuse, agreeing, counted, note, writing_lines};
 
 /// A prompt or a chat.
 pub(super) struct Input {
@@ -110,8 +110,9 @@ impl<'g> Batch<'g> {
         })?;
         if fitted.dropped > 0 {
             note(&format!(
-                "note: {place}the oldest {} tokens of the prompt were dropped, so that it fits the context",
-                fitted.dropped
+                "note: {place}the oldest {} of the prompt {} dropped, so that it fits the context",
+                counted(fitted.dropped as u64, "token"),
+                agreeing(fitted.dropped as u64, ["was", "were"])
             ));
         }
         let shown = match input.source {

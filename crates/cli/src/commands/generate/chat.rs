@@ -9,7 +9,7 @@ use polyhead_engine::{Error, Generator};
 use serde_json::Value;
 
 use super::{message, write_now};
-use crate::report::{note, stop_answer_when_interrupted};
+use crate::report::{agreeing, counted, note, stop_answer_when_interrupted};
 
 /// True if an interrupt ends the program: between answers, and after the first one in an answer.
 static STOP: AtomicBool = AtomicBool::new(true);
@@ -122,14 +122,17 @@ impl Chat<'_> {
             }
             if dropped > 0 {
                 note(&format!(
-                    "note: the oldest {dropped} turns were dropped, so that the chat fits the context"
+                    "note: the oldest {} {} dropped, so that the chat fits the context",
+                    counted(dropped, "turn"),
+                    agreeing(dropped, ["was", "were"])
                 ));
             }
             let fitted = self.generator.fit(ids, self.options)?;
             if fitted.dropped > 0 {
                 note(&format!(
-                    "note: the oldest {} tokens were dropped, so that the turn fits the context",
-                    fitted.dropped
+                    "note: the oldest {} {} dropped, so that the turn fits the context",
+                    counted(fitted.dropped as u64, "token"),
+                    agreeing(fitted.dropped as u64, ["was", "were"])
                 ));
             }
             return Ok(fitted.ids);

@@ -4,7 +4,7 @@ use polyhead_models::View;
 use polyhead_models::checkpoint::{CheckpointLayout, pegasus_compatible};
 
 use super::description::{MarianSupport, ModelDescription};
-use crate::report::{aligned, bytes, grouped};
+use crate::report::{aligned, bytes, counted, grouped};
 
 /// Two aligned columns: name and value.
 pub(super) fn text(description: &ModelDescription) -> String {
@@ -19,11 +19,11 @@ pub(super) fn text(description: &ModelDescription) -> String {
     sizes(description, &mut rows);
     for vocabulary in &description.tokenizers {
         let text = format!(
-            "{}{}, {} entries for {} rows",
+            "{}{}, {} for {}",
             vocabulary.side.adjective(),
             vocabulary.kind,
-            grouped(vocabulary.vocab_size as u64),
-            grouped(vocabulary.embedding_rows as u64)
+            counted(vocabulary.vocab_size as u64, "entry"),
+            counted(vocabulary.embedding_rows as u64, "row")
         );
         rows.push(("tokeniser", text));
     }
@@ -82,12 +82,11 @@ fn sizes(description: &ModelDescription, rows: &mut Vec<(&str, String)>) {
     let groups: Vec<String> = groups.map(|(name, count)| format!("{name} {}", grouped(count))).collect();
     rows.push(("parameters", format!("{} ({})", grouped(counts.total), groups.join(", "))));
     if let Some(weights) = &description.weights {
-        let files = if weights.files.len() == 1 { "file" } else { "files" };
         rows.push((
             "weights",
             format!(
-                "{} {files}, {} bytes, {}",
-                weights.files.len(),
+                "{}, {} bytes, {}",
+                counted(weights.files.len() as u64, "file"),
                 grouped(weights.bytes),
                 weights.dtypes.join(" and ")
             ),

@@ -13,7 +13,7 @@ use polyhead_inspect::selection::Selection;
 use polyhead_inspect::trace::{OrderTrace, Trace, TraceOutcome, TraceSide, TranslationTrace};
 
 use super::{lens, text_screen};
-use crate::report::{aligned, print_text};
+use crate::report::{aligned, counted, print_text};
 
 /// Width of the output, in columns, where there is no terminal.
 const WIDTH: usize = 100;
@@ -124,10 +124,10 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
 
 fn scored(found: &TranslationTrace) -> String {
     format!(
-        "log {:.3}, {:.3} per token, {} tokens",
+        "log {:.3}, {:.3} per token, {}",
         found.log_probability(),
         found.log_probability() / found.steps.len().max(1) as f64,
-        found.steps.len()
+        counted(found.steps.len() as u64, "token")
     )
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use polyhead_words::ngram::{Discounts, Progress, TextUnit, TrainOptions, train};
 
 use crate::option_help::THREADS;
-use crate::report::{grouped, note, progress, thread_pool, time};
+use crate::report::{counted, grouped, note, progress, thread_pool, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,7 +89,7 @@ impl NgramTraining {
         let trained = thread_pool(self.threads)?.install(|| {
             train(&self.texts, &options, &mut |step| match step {
                 Progress::Read(lines) => {
-                    bar.set_message(format!("{} lines", grouped(lines)));
+                    bar.set_message(counted(lines, "line"));
                     bar.tick();
                 }
                 other => bar.suspend(|| note(&reported(other))),
@@ -120,13 +120,17 @@ impl NgramTraining {
 
 fn reported(step: Progress) -> String {
     match step {
-        Progress::Read(lines) => format!("{} lines", grouped(lines)),
+        Progress::Read(lines) => counted(lines, "line"),
         Progress::Counted { lines, units, distinct, runs } => {
-            let [lines, units, distinct] = [lines, units, distinct as u64].map(grouped);
-            let disk = if runs > 0 { format!(", {runs} sorted runs on disk") } else { String::new() };
-            format!("{lines} lines, {units} tokens, {distinct} distinct{disk}")
+            let [lines, units] = [counted(lines, "line"), counted(units, "token")];
+            let disk = if runs > 0 {
+                format!(", {} on disk", counted(runs as u64, "sorted run"))
+            } else {
+                String::new()
+            };
+            format!("{lines}, {units}, {} distinct{disk}", grouped(distinct as u64))
         }
-        Progress::Estimating { ngrams } => format!("estimating {} n-grams", grouped(ngrams)),
+        Progress::Estimating { ngrams } => format!("estimating {}", counted(ngrams, "n-gram")),
     }
 }
 

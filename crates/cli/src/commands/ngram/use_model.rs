@@ -13,7 +13,9 @@ use crate::decode_options::positive;
 use crate::input::{ChunkFill, Chunks, InputLine};
 use crate::option_help::{SEED, THREADS};
 use crate::output_format::{DocumentFormat, LineFormat};
-use crate::report::{aligned, bytes, detail, grouped, note, print_json, print_text, thread_pool, time};
+use crate::report::{
+    aligned, bytes, counted, detail, grouped, note, print_json, print_text, thread_pool, time,
+};
 
 const PERPLEXITY_EXAMPLES: &str = "\
 Examples:
@@ -250,6 +252,7 @@ pub(crate) fn score_lines(model: &Path, text: &Path, format: DocumentFormat) -> 
     if format.is_json() {
         return print_json(&as_json(&total));
     }
-    note(&format!("perplexity {:.4} over {} tokens", total.perplexity(), grouped(total.total.words as u64)));
+    let tokens = counted(total.total.words as u64, "token");
+    note(&format!("perplexity {:.4} over {tokens}", total.perplexity()));
     Ok(())
 }

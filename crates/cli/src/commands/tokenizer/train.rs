@@ -12,7 +12,7 @@ use polyhead_text::tokenizer::{
 };
 
 use crate::option_help::THREADS;
-use crate::report::{Failure, Misuse, note, progress, thread_pool};
+use crate::report::{Failure, Misuse, counted, note, progress, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -250,10 +250,10 @@ impl TokenizerTraining {
 fn save(tokenizer: &HuggingFace, path: &Path) -> Result<()> {
     tokenizer.save(path)?;
     note(&format!(
-        "wrote {} ({}, {} entries)",
+        "wrote {} ({}, {})",
         path.display(),
         tokenizer.model_name(),
-        tokenizer.vocab_size()
+        counted(tokenizer.vocab_size() as u64, "entry")
     ));
     Ok(())
 }

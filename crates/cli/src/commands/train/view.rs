@@ -4,30 +4,32 @@ mod live;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use polyhead_train::Task;
 use polyhead_train::embeddings::FilledEmbeddings;
-use polyhead_train::event::{BetterCheckpoint, Comparison, Event, RunPlan, SkippedRows};
+use polyhead_train::event::{BetterCheckpoint, Comparison, Event, Progress, RunPlan, SkippedRows};
 use polyhead_train::init::StepForecast;
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
 use self::live::LiveView;
-use crate::report::{bytes, grouped, note, time};
+use crate::report::{bytes, counted, grouped, note, time};
 
 /// Shows the events of a run.
 pub(crate) struct View {
     live: Option<LiveView>,
+    silence: Silence,
 }
 
 impl View {
     /// A view, with a live part where standard error is a terminal.
     pub(crate) fn new() -> Self {
-        Self { live: LiveView::on_terminal() }
+        Self { live: LiveView::on_terminal(), silence: Silence::new(Instant::now()) }
     }
 
     pub(crate) fn show(&mut self, event: &Event) {
         let Some(live) = &mut self.live else {
-            if let Some(text) = text(event) {
+            if let Some(text) = self.silence.broken(event, Instant::now()).or_else(|| text(event)) {
                 note(&text);
             }
             return;
@@ -48,6 +50,40 @@ impl View {
         if let Some(live) = self.live.take() {
             live.close();
         }
+    }
+}
+
+/// Time since the last line, so that slow training is seen to run before its first log line.
+struct Silence {
+    since: Instant,
+    most: Duration,
+}
+
+impl Silence {
+    /// Longest time without a line, before and after the first log line.
+    const AT_FIRST: Duration = Duration::from_secs(5);
+    const LATER: Duration = Duration::from_secs(60);
+
+    fn new(now: Instant) -> Self {
+        Self { since: now, most: Self::AT_FIRST }
+    }
+
+    /// A line for a step that ends a long silence.
+    fn broken(&mut self, event: &Event, now: Instant) -> Option<String> {
+        if matches!(event, Event::Logged(_)) {
+            self.most = Self::LATER;
+        }
+        let Event::Stepped(progress) = event else {
+            self.since = now;
+            return None;
+        };
+        if now.duration_since(self.since) < self.most {
+            return None;
+        }
+        // Several in the first minute, then one a minute.
+        self.most = (self.most * 2).min(Self::LATER);
+        self.since = now;
+        Some(stepped(progress))
     }
 }
 
@@ -100,7 +136,7 @@ fn text(event: &Event) -> Option<String> {
             }
         }
         Event::Validating { model: Some(model), done: 0, total } => {
-            format!("validating {model}, on {} rows", grouped(*total as u64))
+            format!("validating {model}, on {}", counted(*total as u64, "row"))
         }
         Event::Stepped(_) | Event::Saved(_) | Event::Validating { .. } => return None,
         Event::Logged(line) => logged(line),
@@ -115,7 +151,7 @@ fn text(event: &Event) -> Option<String> {
             let mark = if line.is_best {
                 ", best so far".into()
             } else {
-                format!(", best was {waiting} validations ago")
+                format!(", best was {} ago", counted(*waiting, "validation"))
             };
             let mut text = format!("step {:>7}  validation: {}{mark}", line.step, scores_text(line));
             if let Some(sample) = sample {
@@ -154,9 +190,9 @@ fn opened(device: &str, model: Option<&str>, dtype: &str, why: Option<&(String, 
 
 fn examined(report: &polyhead_text::doctor::CheckReport) -> String {
     let mut text = format!(
-        "{}: {} pairs, {} without problems",
+        "{}: {}, {} without problems",
         report.source.path.display(),
-        grouped(report.lines),
+        counted(report.lines, "pair"),
         grouped(report.clean)
     );
     for finding in &report.findings {
@@ -171,14 +207,15 @@ fn examined(report: &polyhead_text::doctor::CheckReport) -> String {
 fn skips(skipped: &SkippedRows) -> String {
     let mut text = String::new();
     if skipped.empty > 0 {
-        text += &format!("\n    {} pairs skipped: empty source or target", grouped(skipped.empty as u64));
+        text += &format!("\n    {} skipped: empty source or target", counted(skipped.empty as u64, "pair"));
     }
     if let Some((corpus, line, tokens)) = skipped.first_too_long {
         text += &format!(
-            "\n    {} pairs skipped: longer than data.max_length, train.max_tokens or the model allow; the first is line \
-             {line} of corpus {} with {tokens} tokens",
-            grouped(skipped.too_long as u64),
-            corpus + 1
+            "\n    {} skipped: longer than data.max_length, train.max_tokens or the model allow; the first is line \
+             {line} of corpus {} with {}",
+            counted(skipped.too_long as u64, "pair"),
+            corpus + 1,
+            counted(tokens as u64, "token")
         );
     }
     text
@@ -202,17 +239,17 @@ fn planned(plan: &RunPlan) -> String {
         _ => format!(", vocabulary {source} and {target}"),
     };
     let free = plan.available.map_or(String::new(), |free| format!(" of {} free", bytes(free as u64)));
-    let sizes = plan.sizes.map_or(String::new(), |sizes| format!(" of {sizes} shapes"));
+    let sizes = plan.sizes.map_or(String::new(), |sizes| format!(" of {}", counted(sizes as u64, "shape")));
     format!(
-        "{} parameters, {} layout{vocabulary}; {} batches per epoch{sizes}, {:.1} % padding; {}; about {} of \
-         memory{free}; {} threads; run folder {}",
-        grouped(plan.parameters as u64),
+        "{}, {} layout{vocabulary}; {} per epoch{sizes}, {:.1} % padding; {}; about {} of \
+         memory{free}; {}; run folder {}",
+        counted(plan.parameters as u64, "parameter"),
         plan.layout,
-        grouped(plan.batches as u64),
+        counted(plan.batches as u64, "batch"),
         100.0 * plan.padding.waste(),
         steps_text(&plan.steps),
         bytes(plan.forecast.total() as u64),
-        plan.threads,
+        counted(plan.threads as u64, "thread"),
         plan.out.display()
     )
 }
@@ -220,8 +257,8 @@ fn planned(plan: &RunPlan) -> String {
 /// The steps of an epoch and of a run.
 pub(crate) fn steps_text(StepForecast { per_epoch, most, is_sampled }: &StepForecast) -> String {
     let about = if *is_sampled { "about " } else { "" };
-    let most = most.map_or(String::new(), |most| format!(", at most {about}{} steps", grouped(most)));
-    format!("{about}{} steps per epoch{most}", grouped(*per_epoch))
+    let most = most.map_or(String::new(), |most| format!(", at most {about}{}", counted(most, "step")));
+    format!("{about}{} per epoch{most}", counted(*per_epoch, "step"))
 }
 
 /// The models that were compared, with the metric of each.
@@ -251,6 +288,17 @@ fn cut(text: &str) -> String {
     }
 }
 
+fn stepped(progress: &Progress) -> String {
+    format!(
+        "step {:>7}  epoch {:>6.2}  loss {:.4}  lr {:.2e}  {} tokens/s",
+        progress.step,
+        progress.epoch,
+        progress.loss,
+        progress.learning_rate,
+        grouped(progress.tokens_per_s as u64)
+    )
+}
+
 fn logged(line: &TrainLine) -> String {
     format!(
         "step {:>7}  epoch {:>6.2}  loss {:.4}  perplexity {:>8.2}  lr {:.2e}  norm {:>5.2}  {} tokens/s",
@@ -271,4 +319,55 @@ pub(super) fn scores_text(line: &ValidLine) -> String {
         text += &format!(", {name} {score:.2}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn step(number: u64) -> Event {
+        Event::Stepped(Progress {
+            step: number,
+            epoch: 0.25,
+            loss: 9.5,
+            learning_rate: 1e-4,
+            tokens_per_s: 1234.0,
+            done: None,
+            padding: 0.1,
+        })
+    }
+
+    /// Steps of three seconds and no log line: lines after 6, 18, 39 and then 60 more seconds.
+    #[test]
+    fn a_slow_training_is_seen_to_run_before_its_first_log_line() {
+        let start = Instant::now();
+        let mut silence = Silence::new(start);
+        let shown: Vec<(u64, String)> = (1..=40)
+            .filter_map(|number| {
+                let now = start + Duration::from_secs(3 * number);
+                Some((3 * number, silence.broken(&step(number), now)?))
+            })
+            .collect();
+        assert_eq!(shown[0].1, "step       2  epoch   0.25  loss 9.5000  lr 1.00e-4  1,234 tokens/s");
+        let times: Vec<u64> = shown.iter().map(|(seconds, _)| *seconds).collect();
+        assert_eq!(times, [6, 18, 39, 81]);
+    }
+
+    #[test]
+    fn the_last_validation_is_one_validation_ago() {
+        let line = ValidLine {
+            step: 5,
+            epoch: 1.0,
+            loss: 2.0,
+            perplexity: 7.0,
+            scores: BTreeMap::new(),
+            is_best: false,
+            seconds: 1.0,
+            sha256: None,
+        };
+        let found = text(&Event::Validated { line, sample: None, waiting: 1 }).expect("a line");
+        assert!(found.ends_with(", best was 1 validation ago"), "{found}");
+    }
 }

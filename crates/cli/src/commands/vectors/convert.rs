@@ -7,7 +7,7 @@ use clap::Args;
 use polyhead_words::vectors::{Format, Vocabulary, WordVectors};
 
 use super::{FileFormat, VECTORS, check_out, load};
-use crate::report::{grouped, note};
+use crate::report::{counted, note};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,11 +48,11 @@ impl VectorConversion {
             self.file_format.map_or_else(|| Format::of_path(&self.out, &vectors), FileFormat::format);
         vectors.save(&self.out, format)?;
         note(&format!(
-            "wrote {} as {}: {} words, {} dimensions",
+            "wrote {} as {}: {}, {}",
             self.out.display(),
             format.name(),
-            grouped(vectors.len() as u64),
-            vectors.dimensions()
+            counted(vectors.len() as u64, "word"),
+            counted(vectors.dimensions() as u64, "dimension")
         ));
         Ok(())
     }

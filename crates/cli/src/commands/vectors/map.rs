@@ -15,7 +15,7 @@ use super::{VECTORS, check_out, load};
 use crate::model_folder::{check_folder, model_name, resolve};
 use crate::option_help::{SEED, THREADS};
 use crate::picture::PictureFormat;
-use crate::report::{Misuse, note, progress, thread_pool};
+use crate::report::{Misuse, counted, note, progress, thread_pool};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -105,7 +105,7 @@ impl Map {
             MapFormat::Page => Output::save(&self.out, map.html().as_bytes())?,
             MapFormat::Picture(format) => format.save(&self.out, &map.svg())?,
         }
-        note(&format!("wrote {}: {} words", self.out.display(), chosen.len()));
+        note(&format!("wrote {}: {}", self.out.display(), counted(chosen.len() as u64, "word")));
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl Map {
         chosen.dedup();
         if chosen.len() < 3 {
             bail!(Misuse {
-                message: format!("a map of {} words, expected at least 3", chosen.len()),
+                message: format!("a map of {}, expected at least 3", counted(chosen.len() as u64, "word")),
                 hint: "name more --words, or leave --words out".into(),
             });
         }

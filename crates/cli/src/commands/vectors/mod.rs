@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
 use polyhead_words::vectors::{Format, WordVectors};
 
-use crate::report::{Failure, detail, grouped};
+use crate::report::{Failure, counted, detail, grouped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,10 +86,10 @@ pub(crate) fn load(path: &Path) -> Result<WordVectors> {
     let vectors = WordVectors::load(path)?;
     detail(|| {
         format!(
-            "{}: {} words, {} dimensions{}",
+            "{}: {}, {}{}",
             path.display(),
-            grouped(vectors.len() as u64),
-            vectors.dimensions(),
+            counted(vectors.len() as u64, "word"),
+            counted(vectors.dimensions() as u64, "dimension"),
             vectors.subwords().map_or(String::new(), |subwords| format!(
                 ", character n-grams of {} to {} in {} buckets",
                 subwords.options.min_n,

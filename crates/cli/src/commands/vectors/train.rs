@@ -13,7 +13,7 @@ use polyhead_words::vectors::{
 
 use super::{FileFormat, check_out};
 use crate::option_help::{SEED, THREADS};
-use crate::report::{detail, grouped, note, progress, thread_pool, time};
+use crate::report::{counted, detail, grouped, note, progress, thread_pool, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +62,7 @@ pub(crate) struct VectorTraining {
     /// Hierarchical softmax instead of negative sampling
     #[arg(long)]
     hierarchical_softmax: bool,
-    /// Learning rate at the beginning; it falls linearly [default: 0.025; of GloVe: 0.05, with AdaGrad]
+    /// Learning rate at the beginning; it falls linearly [default: 0.025; of CBOW: 0.05; of GloVe: 0.05, with AdaGrad]
     #[arg(long, value_name = "X")]
     learning_rate: Option<f32>,
     /// Relative frequency above which occurrences are dropped at random; 0 keeps all
@@ -155,10 +155,10 @@ impl VectorTraining {
             self.file_format.map_or_else(|| Format::of_path(&self.out, &vectors), FileFormat::format);
         vectors.save(&self.out, format)?;
         note(&format!(
-            "wrote {}: {} words, {} dimensions",
+            "wrote {}: {}, {}",
             self.out.display(),
-            grouped(vectors.len() as u64),
-            vectors.dimensions()
+            counted(vectors.len() as u64, "word"),
+            counted(vectors.dimensions() as u64, "dimension")
         ));
         Ok(())
     }
@@ -179,7 +179,7 @@ impl VectorTraining {
             loss,
             window: self.window.unwrap_or(defaults.window),
             epochs: self.epochs.unwrap_or(defaults.epochs),
-            rate: self.learning_rate.unwrap_or(defaults.rate),
+            rate: self.learning_rate.unwrap_or(architecture.rate()),
             sample: self.sample,
             subwords: self.subwords.then_some(subwords),
             seed: self.seed,
@@ -203,10 +203,10 @@ impl VectorTraining {
         let counts = Cooccurrences::count(corpus, window, self.memory, &|words| bar.set_position(words))?;
         bar.finish_and_clear();
         note(&format!(
-            "{} pairs counted in {}, {} sorted runs on disk",
-            grouped(counts.len()),
+            "{} counted in {}, {} on disk",
+            counted(counts.len(), "pair"),
             time(start.elapsed().as_secs_f64()),
-            counts.runs()
+            counted(counts.runs() as u64, "sorted run")
         ));
         let bar = progress("epochs");
         let vectors = train_glove(corpus.vocabulary(), &counts, &options, &mut |epoch, error| {
@@ -230,8 +230,8 @@ impl VectorTraining {
         let corpus = Corpus::read(&self.files, &options, &mut |words| bar.set_position(words))?;
         bar.finish_and_clear();
         note(&format!(
-            "{} words of text, {} in the vocabulary",
-            grouped(corpus.n_words()),
+            "{} of text, {} in the vocabulary",
+            counted(corpus.n_words(), "word"),
             grouped(corpus.vocabulary().len() as u64)
         ));
         Ok(corpus)
@@ -255,8 +255,8 @@ fn train_shown(corpus: &Corpus, options: &TrainOptions) -> Result<WordVectors> {
     let seconds = start.elapsed().as_secs_f64();
     let words = corpus.n_words() * options.epochs as u64;
     note(&format!(
-        "trained {} words in {} ({}/s)",
-        grouped(words),
+        "trained {} in {} ({}/s)",
+        counted(words, "word"),
         time(seconds),
         grouped((words as f64 / seconds.max(1e-9)) as u64)
     ));

@@ -26,14 +26,16 @@ use crate::Result;
 use batch::Source;
 pub use batch::window;
 pub(crate) use kernel::dot_lanes;
-use step::{Gradients, Place, Scratch};
+use kernel::ROWS;
+use step::{Gradients, Place, Scratch, Sharing};
 pub(crate) use table::{Lane, Table, WIDTH, lanes_of};
 
 /// Random numbers of the initial vectors.
 const INIT: u64 = 0x1417;
-/// Negative samples that a batch shares, a multiple of [`WIDTH`]. More cost time; fewer cost accuracy on analogies.
-const SHARED_BY_SKIP_GRAM: usize = 2 * WIDTH;
-const SHARED_BY_CBOW: usize = WIDTH;
+/// Negative samples of skip-gram, which a batch shares. More cost time; fewer cost accuracy on analogies.
+const SHARED_BY_SKIP_GRAM: Sharing = Sharing { samples: 2 * WIDTH, rows: usize::MAX };
+/// Negative samples of CBOW, which few rows share: a sample that moves by the sum over a batch costs accuracy on analogies.
+const SHARED_BY_CBOW: Sharing = Sharing { samples: WIDTH, rows: 2 * ROWS };
 
 /// Sizes of a batch and a round.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +89,7 @@ pub struct Progress {
 #[derive(Debug)]
 enum Outputs {
     /// A row for each word, and negative samples.
-    Words { sampler: AliasTable, n_shared: usize, n_negative: usize },
+    Words { sampler: AliasTable, sharing: Sharing, n_negative: usize },
     /// A row for each inner node of a Huffman tree.
     Nodes(Huffman),
 }
@@ -114,9 +116,9 @@ impl Model {
                     Architecture::SkipGram => SHARED_BY_SKIP_GRAM,
                     Architecture::Cbow => SHARED_BY_CBOW,
                 };
-                let n_shared = shared.max(n_negative.next_multiple_of(WIDTH));
+                let samples = shared.samples.max(n_negative.next_multiple_of(WIDTH));
                 let sampler = AliasTable::new(&negative_weights(vocabulary.counts()));
-                Outputs::Words { sampler, n_shared, n_negative }
+                Outputs::Words { sampler, sharing: Sharing { samples, ..shared }, n_negative }
             }
             Loss::HierarchicalSoftmax => Outputs::Nodes(Huffman::new(vocabulary.counts())),
         };

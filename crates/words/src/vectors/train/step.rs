@@ -1,15 +1,26 @@
 //! Gradients of one batch against the tables as they are at the start of its round.
 //!
 //! Hidden rows are the context words' own vectors (skip-gram) or the mean of a context (CBOW). Negative samples are shared by the
-//! batch, as Ji et al. 2016 (*Parallelizing word2vec in shared and distributed memory*) share them within a window: each hidden
-//! row meets all of them, weighted so that the expected gradient is that of independent samples. What were thousands of dot
-//! products becomes three dense ones.
+//! rows of a batch, or by a few of them ([`Sharing`]), as Ji et al. 2016 (*Parallelizing word2vec in shared and distributed memory*)
+//! share them within a window: each row meets all of them, weighted so that the expected gradient is that of independent samples.
+//! What were thousands of dot products becomes three dense ones.
+
+use std::ops::Range;
 
 use super::super::options::Architecture;
 use super::batch::{Batch, Source};
 use super::kernel::{Negatives, Pairs, ROWS, add, negatives, pairs, scale};
 use super::table::{Lane, Table, WIDTH};
 use super::{Model, Outputs};
+
+/// How negative samples are shared.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sharing {
+    /// Samples that are drawn together, a multiple of [`WIDTH`].
+    pub(crate) samples: usize,
+    /// Hidden rows that meet them, a multiple of [`ROWS`].
+    pub(crate) rows: usize,
+}
 
 /// What one batch changes: rows of gradients, and which rows of the tables they are added to.
 #[derive(Debug, Default)]
@@ -158,9 +169,11 @@ unsafe fn predict(
     let lanes = model.output.lanes();
     let n_centers = scratch.batch.centers.len();
     match &model.outputs {
-        Outputs::Words { sampler, n_shared, n_negative } => {
-            let rate = place.rate * *n_negative as f32 / *n_shared as f32;
-            let n = *n_shared;
+        Outputs::Words { sampler, sharing, n_negative } => {
+            let rate = place.rate * *n_negative as f32 / sharing.samples as f32;
+            let n_rows = hidden.len() / lanes;
+            let n = sharing.samples * n_rows.div_ceil(sharing.rows);
+            count(model.architecture, scratch, n_rows, rate);
             let draws = scratch.batch.negative_draws(source, place.epoch, place.start, n);
             scratch.samples.clear();
             scratch
@@ -170,15 +183,18 @@ unsafe fn predict(
             for group in 0..n / WIDTH {
                 let samples = group * WIDTH..(group + 1) * WIDTH;
                 let first = n_centers + samples.start;
+                let first_row = samples.start / sharing.samples * sharing.rows;
+                let rows = first_row..first_row.saturating_add(sharing.rows).min(n_rows);
+                let numbers = rows.start * lanes..rows.end * lanes;
                 // SAFETY: the caller's promise.
                 unsafe {
                     gather_outputs(&model.output, &scratch.samples[samples.clone()], &mut scratch.outputs);
                 };
-                weigh(model.architecture, scratch, samples.clone(), (hidden.len() / lanes, rate));
+                weigh(model.architecture, scratch, samples.clone(), (rows, rate));
                 scratch.transposed.resize(lanes * WIDTH, Lane::ZERO);
                 negatives(&mut Negatives {
-                    hidden,
-                    d_hidden: &mut found.input,
+                    hidden: &hidden[numbers.clone()],
+                    d_hidden: &mut found.input[numbers],
                     outputs: &scratch.outputs,
                     d_outputs: &mut found.output[first * lanes..][..WIDTH * lanes],
                     weights: &mut scratch.weights,
@@ -255,16 +271,9 @@ unsafe fn gather_outputs(table: &Table, rows: &[u32], outputs: &mut Vec<Lane>) {
     }
 }
 
-/// Weights of the sixteen `samples` for each of `n_rows` hidden rows: how many predictions the row takes part in, without those of
-/// the sample itself, times `rate`.
-fn weigh(
-    architecture: Architecture,
-    scratch: &mut Scratch,
-    samples: std::ops::Range<usize>,
-    (n_rows, rate): (usize, f32),
-) {
-    let Scratch { batch, weights, counts, samples: drawn, .. } = scratch;
-    let drawn = &drawn[samples];
+/// Counts in `scratch.counts` how many predictions each of `n_rows` hidden rows takes part in, times `rate`.
+fn count(architecture: Architecture, scratch: &mut Scratch, n_rows: usize, rate: f32) {
+    let Scratch { batch, counts, .. } = scratch;
     counts.clear();
     counts.resize(n_rows, 0.0);
     match architecture {
@@ -275,8 +284,20 @@ fn weigh(
         }
         Architecture::Cbow => counts[..batch.centers.len()].fill(rate),
     }
+}
+
+/// Weights of the sixteen `samples` for each of the hidden `rows`: how many predictions the row takes part in, without those of
+/// the sample itself, times `rate`.
+fn weigh(
+    architecture: Architecture,
+    scratch: &mut Scratch,
+    samples: Range<usize>,
+    (rows, rate): (Range<usize>, f32),
+) {
+    let Scratch { batch, weights, counts, samples: drawn, .. } = scratch;
+    let drawn = &drawn[samples];
     weights.clear();
-    weights.extend(counts.iter().map(|&count| Lane([count; WIDTH])));
+    weights.extend(counts[rows.clone()].iter().map(|&count| Lane([count; WIDTH])));
     for (row, center) in batch.centers.iter().enumerate() {
         let word = batch.words[center.position];
         if !drawn.contains(&word) {
@@ -285,9 +306,11 @@ fn weigh(
         for lane in (0..WIDTH).filter(|&lane| drawn[lane] == word) {
             match architecture {
                 Architecture::SkipGram => {
-                    center.context().for_each(|position| weights[position].0[lane] -= rate);
+                    let own = center.context().filter(|position| rows.contains(position));
+                    own.for_each(|position| weights[position - rows.start].0[lane] -= rate);
                 }
-                Architecture::Cbow => weights[row].0[lane] -= rate,
+                Architecture::Cbow if rows.contains(&row) => weights[row - rows.start].0[lane] -= rate,
+                Architecture::Cbow => {}
             }
         }
     }
