@@ -106,11 +106,18 @@ def onnx(model, lines):
     inner = model[0].model if hasattr(model[0], "model") else model[0].auto_model
     example = model.tokenizer(lines[:2], padding=True, return_tensors="pt")
     names = ["input_ids", "attention_mask", "token_type_ids"]
-    inner.config.return_dict = False
     axes = {name: {0: "rows", 1: "length"} for name in names + ["states"]}
-    torch.onnx.export(inner, tuple(example[name] for name in names), f"{folder}/model.onnx", input_names=names,
+
+    class States(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, ids, mask, types):
+            return self.inner(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
+
+    torch.onnx.export(States().eval(), tuple(example[name] for name in names), f"{folder}/model.onnx", input_names=names,
                       output_names=["states"], dynamic_axes=axes, opset_version=17, dynamo=False)
-    inner.config.return_dict = True
     quantize_dynamic(f"{folder}/model.onnx", f"{folder}/int8.onnx", weight_type=QuantType.QInt8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS

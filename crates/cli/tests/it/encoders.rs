@@ -23,7 +23,7 @@ fn model(folder: &Path, name: &str, head: &str, labels: &[&str]) {
     let config: ModelConfig = serde_json::from_value(config).unwrap();
     let mut parameters = Parameters::default();
     Model::new(&config, &mut parameters).unwrap();
-    parameters.initialise(5);
+    parameters.initialise(name.len() as u64);
     save(folder.join(name), &config, &parameters, &SaveOptions::default()).unwrap();
     fs::write(folder.join(name).join("vocab.txt"), VOCABULARY).unwrap();
 }
@@ -90,7 +90,10 @@ fn tokens_have_vectors_and_offsets_in_characters() {
     };
     let json = lines(&run(&["--format", "jsonl", "é dogs"]));
     let tokens = json[0]["tokens"].as_array().unwrap();
-    let found: Vec<_> = tokens.iter().map(|token| (token["token"].as_str().unwrap(), &token["start"], &token["end"])).collect();
+    let found: Vec<_> = tokens
+        .iter()
+        .map(|token| (token["token"].as_str().unwrap(), &token["start"], &token["end"]))
+        .collect();
     let at = |number: u64| json!(number);
     assert_eq!(found[2..4], [("dog", &at(2), &at(5)), ("##s", &at(5), &at(6))]);
     let text = run(&["a", "dog"]);
@@ -105,7 +108,8 @@ fn similar_texts_are_compared_and_found() {
     let table = run(&["similar", "--model", "encoder", "a dog", "dogs", "a dog"], "").ok();
     let row: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
     assert_eq!((row[0], row[2]), ("1.0000", "1.0000"), "{table}");
-    let pairs = lines(&run(&["similar", "--model", "encoder", "--format", "jsonl", "a dog", "dogs", "a"], "").ok());
+    let pairs =
+        lines(&run(&["similar", "--model", "encoder", "--format", "jsonl", "a dog", "dogs", "a"], "").ok());
     assert_eq!(pairs.len(), 3);
     assert_eq!((&pairs[2]["first"], &pairs[2]["second"]), (&json!(1), &json!(2)));
     let index = ["search", "index", "--model", "encoder", "--file", "texts", "--out", "i"];
@@ -142,7 +146,10 @@ fn tags_masked_words_and_scores_are_printed() {
     let scores: Vec<f64> =
         ranked.lines().map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect();
     assert!(scores.len() == 3 && scores.is_sorted_by(|a, b| a >= b) && scores[0] < 1.0, "{ranked}");
-    let raw = ["rerank", "--model", "reranker", "--query", "dogs", "--raw", "--top", "1", "--format", "jsonl", "a cat"];
+    let raw = [
+        "rerank", "--model", "reranker", "--query", "dogs", "--raw", "--top", "1", "--format", "jsonl",
+        "a cat",
+    ];
     assert_eq!(lines(&run(&raw))[0]["document"], 1);
     let classes = run(&["classify", "--model", "classifier", "--top", "2", "dogs"]);
     assert!(classes.contains("no\t0.") && classes.contains("yes\t0."), "{classes}");
@@ -176,22 +183,65 @@ fn wrong_command_lines_have_hints() {
     fs::remove_file(folder.path().join("filler/vocab.txt")).unwrap();
     let cases: [(&[&str], i32, &str, &str); 13] = [
         (&["embed", "a"], 2, "--model <DIR>", ""),
-        (&["embed", "--model", "encoder", "--format", "json", "a"], 2, "expected --format jsonl", "one JSON object per line"),
-        (&["embed", "--model", "encoder", "--format", "npy", "a"], 2, "--format npy without --out", "--out vectors.npy"),
-        (&["embed", "--model", "encoder", "--tokens", "--format", "npy", "--out", "v"], 2, "--tokens with an array", "different numbers"),
+        (
+            &["embed", "--model", "encoder", "--format", "json", "a"],
+            2,
+            "expected --format jsonl",
+            "one JSON object per line",
+        ),
+        (
+            &["embed", "--model", "encoder", "--format", "npy", "a"],
+            2,
+            "--format npy without --out",
+            "--out vectors.npy",
+        ),
+        (
+            &["embed", "--model", "encoder", "--tokens", "--format", "npy", "--out", "v"],
+            2,
+            "--tokens with an array",
+            "different numbers",
+        ),
         (&["embed", "--model", "encoder", "--vectors", "v", "a"], 2, "cannot be used with", ""),
         (&["embed", "--model", "nowhere", "a"], 1, "nowhere: no such folder", ""),
-        (&["embed", "--model", "filler", "a"], 1, "a folder without a tokeniser", "the tokeniser that the model was trained with"),
-        (&["fill", "--model", "encoder", "a"], 1, "an encoder without a head, expected a model of masked words", "polyhead embed"),
-        (&["tag", "--model", "classifier", "a"], 1, "a classifier of texts, expected a classifier of tokens", "polyhead classify"),
-        (&["rerank", "--model", "classifier", "--query", "a", "b"], 1, "a classifier with 2 labels", "polyhead classify"),
+        (
+            &["embed", "--model", "filler", "a"],
+            1,
+            "a folder without a tokeniser",
+            "the tokeniser that the model was trained with",
+        ),
+        (
+            &["fill", "--model", "encoder", "a"],
+            1,
+            "an encoder without a head, expected a model of masked words",
+            "polyhead embed",
+        ),
+        (
+            &["tag", "--model", "classifier", "a"],
+            1,
+            "a classifier of texts, expected a classifier of tokens",
+            "polyhead classify",
+        ),
+        (
+            &["rerank", "--model", "classifier", "--query", "a", "b"],
+            1,
+            "a classifier with 2 labels",
+            "polyhead classify",
+        ),
         (&["similar", "--model", "encoder", "a"], 2, "1 texts, expected 2 to 1000", "polyhead search"),
         (&["search", "find", "texts", "a"], 1, "expected a search index", "polyhead search index"),
-        (&["classify", "--model", "tagger", "a"], 1, "a classifier of tokens, expected a classifier of texts", "polyhead tag"),
+        (
+            &["classify", "--model", "tagger", "a"],
+            1,
+            "a classifier of tokens, expected a classifier of texts",
+            "polyhead tag",
+        ),
     ];
     for (arguments, code, message, hint) in cases {
         let error = polyhead(folder.path(), arguments, "").failed(code);
-        assert!(error.contains(message) && error.contains(hint) && error.contains("hint: "), "{arguments:?}: {error}");
+        assert!(
+            error.contains(message) && error.contains(hint) && error.contains("hint: "),
+            "{arguments:?}: {error}"
+        );
     }
 }
 
@@ -217,9 +267,13 @@ fn folders_are_described_converted_and_quantised_with_their_modules() {
     let exact = vector("encoder");
     assert!((exact.iter().map(|number| number * number).sum::<f64>() - 1.0).abs() < 1e-5);
     run(&["export", "encoder", "--out", "bert", "--layout", "bert"]);
-    let config: Value = serde_json::from_slice(&fs::read(folder.path().join("bert/config.json")).unwrap()).unwrap();
+    let config: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("bert/config.json")).unwrap()).unwrap();
     assert_eq!((&config["model_type"], &config["architectures"][0]), (&json!("bert"), &json!("BertModel")));
-    assert_eq!(names(&folder.path().join("bert")), ["1_Pooling", "config.json", "model.safetensors", "modules.json", "vocab.txt"]);
+    assert_eq!(
+        names(&folder.path().join("bert")),
+        ["1_Pooling", "config.json", "model.safetensors", "modules.json", "vocab.txt"]
+    );
     assert_eq!(vector("bert"), exact);
     run(&["import", "bert", "--out", "again"]);
     assert_eq!(vector("again"), exact);
@@ -227,6 +281,7 @@ fn folders_are_described_converted_and_quantised_with_their_modules() {
     let int8 = vector("int8");
     let cosine: f64 = int8.iter().zip(&exact).map(|(a, b)| a * b).sum();
     assert!(cosine > 0.99 && int8 != exact, "{cosine}");
-    let error = polyhead(folder.path(), &["export", "encoder", "--out", "x", "--layout", "distilbert"], "").failed(1);
+    let error =
+        polyhead(folder.path(), &["export", "encoder", "--out", "x", "--layout", "distilbert"], "").failed(1);
     assert!(error.contains("no DistilBert model: token_types is 2, expected 0"), "{error}");
 }
