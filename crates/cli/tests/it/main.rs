@@ -12,6 +12,7 @@ mod default_model;
 mod detect;
 mod devices;
 mod documents;
+mod encoders;
 mod explore;
 mod generate;
 mod guide;

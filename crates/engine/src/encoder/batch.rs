@@ -45,14 +45,20 @@ pub(crate) fn in_batches<T: Send>(
     Ok(all.into_iter().map(|result| result.expect("each index is in one batch")).collect())
 }
 
-/// Indices in batches of rows × longest ≤ `tokens` and at most `max_rows` rows, the longest first.
+/// Indices in batches of rows × longest ≤ `tokens` and at most `max_rows` rows, the longest first. A batch that is large enough
+/// takes no row that would be padded by more than an eighth.
 fn pack(lengths: &[usize], tokens: usize, max_rows: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));
     let mut batches: Vec<Vec<usize>> = Vec::new();
     for index in order {
         match batches.last_mut() {
-            Some(batch) if batch.len() < max_rows && (batch.len() + 1) * lengths[batch[0]] <= tokens => {
+            Some(batch)
+                if batch.len() < max_rows
+                    && (batch.len() + 1) * lengths[batch[0]] <= tokens
+                    && (lengths[index] * 8 >= lengths[batch[0]] * 7
+                        || batch.len() * lengths[batch[0]] < MIN_TOKENS) =>
+            {
                 batch.push(index);
             }
             _ => batches.push(vec![index]),
@@ -102,6 +108,7 @@ mod tests {
     fn batches_hold_texts_of_similar_length() {
         assert_eq!(pack(&[3, 9, 2, 4, 9], 12, 9), [vec![1], vec![4], vec![3, 0, 2]]);
         assert_eq!(pack(&[3, 3, 3], 100, 2), [vec![0, 1], vec![2]]);
+        assert_eq!(pack(&[100, 70, 88], 400, 9), [vec![0, 2], vec![1]]);
         assert!(pack(&[], 8, 8).is_empty());
     }
 

@@ -37,6 +37,13 @@ fn check(what: &str, folder: &Path, golden: &Value, expected: &Value) {
     for (text, expected) in texts {
         let text = text.as_str().unwrap();
         let found = tokenizer.encode_with_special(text).unwrap();
+        if expected.is_null() {
+            // A text that spells special tokens has none inside.
+            let inner = &found.ids[1..found.len() - 1];
+            let special = ["<s>", "<pad>", "</s>", "<mask>"].map(|token| tokenizer.id(token).unwrap());
+            assert!(inner.iter().all(|id| !special.contains(id)), "{what}: {text:?}");
+            continue;
+        }
         assert_eq!(found.ids, ids(expected), "{what}: {text:?} as {:?}", found.pieces);
         assert!(found.offsets.iter().all(|range| text.get(range.clone()).is_some()), "{what}: {text:?}");
     }
