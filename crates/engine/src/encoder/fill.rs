@@ -98,13 +98,16 @@ impl Filler {
                 })
                 .collect())
         })?;
-        let filled = |(text, found): (&&str, Result<(Vec<Vec<(u32, f32)>>, TextInput)>)| {
-            let (words, input) = found?;
+        let fill = |text: &str, words: Vec<Vec<(u32, f32)>>, input: &TextInput| {
             let places = self.masks(&input.encoding).map(|(_, range)| range).collect::<Vec<_>>();
             let words = places.into_iter().zip(words).map(|(place, words)| self.words(text, &place, &words));
             Ok(FilledText { masks: words.collect::<Result<_>>()?, cut_from: input.cut_from })
         };
-        Ok(texts.iter().zip(found).map(filled).collect())
+        let filled = texts
+            .iter()
+            .zip(found)
+            .map(|(text, found)| found.and_then(|(words, input)| fill(text, words, &input)));
+        Ok(filled.collect())
     }
 
     fn device(&self) -> polyhead_tensor::Device {

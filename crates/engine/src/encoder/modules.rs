@@ -96,7 +96,7 @@ impl SentenceModules {
                 ("Pooling", Some(modules)) if modules.pooling.is_empty() => modules.pooling = pooling(&own)?,
                 ("Dense", Some(modules)) if !modules.pooling.is_empty() => modules.steps.push(dense(&own)?),
                 ("Normalize", Some(modules)) if !modules.pooling.is_empty() => {
-                    modules.steps.push(Step::Normalise)
+                    modules.steps.push(Step::Normalise);
                 }
                 _ => {
                     let message = format!(
@@ -190,7 +190,9 @@ impl SentencePooling {
             for (token, state) in states.chunks_exact(width).enumerate() {
                 sum.iter_mut().zip(state).for_each(|(sum, x)| *sum += weight(token) * x);
             }
-            sum.iter_mut().for_each(|sum| *sum /= total);
+            for sum in &mut sum {
+                *sum /= total;
+            }
             sum
         };
         match self {
@@ -215,7 +217,9 @@ impl SentencePooling {
 /// Divides a vector by its length.
 pub(crate) fn normalise(vector: &mut [f32]) {
     let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12) as f32;
-    vector.iter_mut().for_each(|x| *x /= length);
+    for x in vector {
+        *x /= length;
+    }
 }
 
 /// The longest text by the settings of the tokeniser, where newer versions write it; a limit beyond all texts is none.

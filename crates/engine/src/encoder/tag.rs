@@ -91,13 +91,15 @@ impl Tagger {
             };
             Ok(rows.iter().enumerate().map(best).collect())
         })?;
-        let tagged = |(text, found): (&&str, Result<(Vec<(usize, f32)>, TextInput)>)| {
-            found.map(|(classes, input)| TaggedText {
-                entities: self.entities(text, &input, &classes),
-                cut_from: input.cut_from,
-            })
+        let tag = |text: &str, classes: &[_], input: &TextInput| TaggedText {
+            entities: self.entities(text, input, classes),
+            cut_from: input.cut_from,
         };
-        Ok(texts.iter().zip(found).map(tagged).collect())
+        let tagged = texts
+            .iter()
+            .zip(found)
+            .map(|(text, found)| found.map(|(classes, input)| tag(text, &classes, &input)));
+        Ok(tagged.collect())
     }
 
     /// The entities of a text whose tokens have these classes with their probabilities.

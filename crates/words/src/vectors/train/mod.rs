@@ -25,8 +25,8 @@ use super::{Subwords, WordVectors, subword};
 use crate::Result;
 use batch::Source;
 pub use batch::window;
-pub(crate) use kernel::dot_lanes;
 use kernel::ROWS;
+pub(crate) use kernel::dot_lanes;
 use step::{Gradients, Place, Scratch, Sharing};
 pub(crate) use table::{Lane, Table, WIDTH, lanes_of};
 
