@@ -36,7 +36,7 @@ fn weight(name: &str, shape: &[usize]) -> Vec<f32> {
     let start = u64::from(!name.as_bytes().iter().fold(!0, step));
     let is_norm = shape.len() == 1 && name.ends_with(".weight");
     let value = |index: u64| {
-        let bits = (start + index * 2_654_435_761) % (1 << 32) >> 8;
+        let bits = ((start + index * 2_654_435_761) % (1 << 32)) >> 8;
         (bits as f64 / f64::from(1 << 24) - 0.5) * 0.8 + if is_norm { 1.0 } else { 0.0 }
     };
     (0..shape.iter().product::<usize>() as u64).map(|index| value(index) as f32).collect()

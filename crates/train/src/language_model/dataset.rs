@@ -26,7 +26,7 @@ use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
 /// Random stream of the places at which epochs are cut.
-const ROWS_STREAM: u64 = 0x0052_4F57_53;
+const ROWS_STREAM: u64 = 0x52_4F_57_53;
 /// Bytes of text that are encoded together.
 const TOGETHER: usize = 4 << 20;
 /// The expected id of a position that is not counted; no vocabulary is as large.

@@ -75,9 +75,8 @@ impl Documents {
 
     fn line(&self, open: &mut Open<'_>, line: &str) -> Result<()> {
         match self.rows {
-            TextRows::Packed => open.line(line),
             TextRows::Documents if line.trim().is_empty() => open.end(),
-            TextRows::Documents => open.line(line),
+            TextRows::Packed | TextRows::Documents => open.line(line),
             TextRows::Lines => {
                 open.line(line)?;
                 open.end()
