@@ -64,7 +64,7 @@ impl VerifyRun {
         }
         print_text(&format!(
             "repeated {}: {} and {} are equal bit for bit\n",
-            counted(steps as u64, "step"),
+            counted(steps, "step"),
             counted(lines as u64, "line"),
             counted(weights as u64, "weight checksum")
         ))

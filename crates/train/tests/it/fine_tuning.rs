@@ -68,7 +68,7 @@ fn a_run_starts_from_the_weights_and_the_tokeniser_of_a_folder() {
         let init = format!("init={}", from.display());
         // A learning rate that changes nothing.
         let still = ["schedule.peak=1e-12", "train.max_steps=1"].map(str::to_owned);
-        let config = recipe(folder.path(), &[&still[..], &[init.clone()]].concat()).unwrap();
+        let config = recipe(folder.path(), &[&still[..], std::slice::from_ref(&init)].concat()).unwrap();
         validation_losses(&config, RunOptions::default());
         let model = config.out.join("model");
         let options = LoadOptions::default();
@@ -154,7 +154,7 @@ fn settings_that_contradict_the_folder_are_refused() {
     let error = refused(&["task=translate"]);
     assert!(error.starts_with("task: \"translate\", but model.model_type is"), "{error}");
     // The recipe of a run names what it started from, and all keys.
-    let config = recipe(folder.path(), &[init.clone()]).unwrap();
+    let config = recipe(folder.path(), std::slice::from_ref(&init)).unwrap();
     let again = parse(&polyhead_train::config::dump(&config), "dumped", Path::new(""), &[]).unwrap();
     assert_eq!(again, config);
     let none = recipe(folder.path(), &["init=nowhere".into()]).unwrap_err().to_string();

@@ -165,7 +165,7 @@ fn table(statistics: &StatsReport) -> String {
         out += &format!(
             "\n{}, longest line {}\n{} of up to {} per side, {:.1} % padding\n",
             counted(tokens.unknown, "unknown token"),
-            counted(tokens.longest as u64, "token"),
+            counted(u64::from(tokens.longest), "token"),
             counted(tokens.batches as u64, "batch"),
             counted(tokens.max_tokens as u64, "token"),
             100.0 * tokens.padding_waste
