@@ -4,6 +4,7 @@ mod attention;
 mod gemm;
 mod generate;
 mod ops;
+mod run;
 mod train;
 mod translate;
 
@@ -24,6 +25,7 @@ Examples:
   polyhead bench train --workload small --threads 2
   polyhead bench translate --batch 16 --beam 4 --format jsonl
   polyhead bench generate --batch 16
+  polyhead bench run --workload encoder --device cuda --dtype bf16
 
 --format jsonl prints all values of a measurement; text prints the main ones.";
 
@@ -39,6 +41,8 @@ pub(crate) enum Bench {
     Gemm(gemm::BenchGemm),
     /// Measure single operations, forward and backward
     Ops(ops::BenchOps),
+    /// Measure the forward pass of an encoder with random weights
+    Run(run::BenchRun),
     /// Measure a training step of a Transformer
     Train(train::BenchTrain),
     /// Measure decoding with random weights
@@ -52,6 +56,7 @@ impl Bench {
             Self::Gemm(gemm) => gemm.run(),
             Self::Generate(generate) => generate.run(),
             Self::Ops(ops) => ops.run(),
+            Self::Run(run) => run.run(),
             Self::Train(train) => train.run(),
             Self::Translate(translate) => translate.run(),
         }
