@@ -14,7 +14,7 @@ use crate::output_format::LineFormat;
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead rerank --model ms-marco-MiniLM --query 'how to cook rice' --file docs.txt
+  polyhead rerank --model ms-marco-MiniLM --query 'cooking rice' --file docs.txt
   polyhead rerank --model ms-marco-MiniLM --query 'rice' 'boil it' 'a grain' --top 1
   polyhead rerank --model ms-marco-MiniLM --query 'rice' --raw --format jsonl < docs.txt
 

@@ -17,12 +17,12 @@ use crate::report::{Misuse, grouped, note};
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead search index --model all-MiniLM-L6-v2 --file texts.txt --out texts.index
+  polyhead search index --model all-MiniLM-L6-v2 --file texts.txt -o texts.index
   polyhead search find texts.index 'how do I cook rice'";
 
 const INDEX_EXAMPLES: &str = "\
 Examples:
-  polyhead search index --model all-MiniLM-L6-v2 --file texts.txt --out texts.index
+  polyhead search index --model all-MiniLM-L6-v2 --file texts.txt -o texts.index
   gzip -dc texts.gz | polyhead search index --model bert --out texts.index
 
 The index holds the texts and their vectors (the same as polyhead embed, with length 1), in one file.";

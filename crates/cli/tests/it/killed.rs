@@ -175,7 +175,7 @@ fn a_run_is_verified_and_an_altered_metric_is_found() {
         .unwrap();
     polyhead(folder.path(), &["train", "toy.toml", "--out", "run"], "").ok();
     let found = polyhead(folder.path(), &["verify-run", "run", "--steps", "45", "--threads", "1"], "").ok();
-    assert_eq!(found, "repeated 45 steps: 5 lines and 1 weight checksums are equal bit for bit\n");
+    assert_eq!(found, "repeated 45 steps: 5 lines and 1 weight checksum are equal bit for bit\n");
     let path = folder.path().join("run/metrics.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     let first = text.find("\"loss\":").unwrap() + 7;

@@ -37,7 +37,8 @@ pub(crate) fn files() -> Vec<(String, String)> {
                 ["corpus", "artifacts", "coverage"].iter().any(|left| path == root.join("fuzz").join(left));
             // In a second working tree `.git` is a file. A link leads out of the repository, as to data that lie elsewhere.
             let left = [".git", "node_modules", "target", "proptest-regressions"].contains(&name.as_str());
-            if fuzzed || left || path == root.join("runs") || path.is_symlink() {
+            let produced = ["data", "runs"].iter().any(|left| path == root.join(left));
+            if fuzzed || left || produced || path.is_symlink() {
                 continue;
             }
             if path.is_dir() {

@@ -20,10 +20,10 @@ use crate::report::{grouped, note};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Language models")]
 pub(super) struct LanguageModelOptions {
-    /// Continue the text by N tokens at most: the most probable ones
+    /// Continue the text by N tokens at most: the most probable ones, or with --seed tokens drawn as polyhead generate does
     #[arg(long, value_name = "N")]
     generate: Option<usize>,
-    /// Draw them with this random seed instead, as polyhead generate does
+    /// Random seed
     #[arg(long, value_name = "SEED", requires = "generate")]
     seed: Option<u64>,
     /// Show the logit lens: the most probable next token after each layer

@@ -24,14 +24,13 @@ impl<'a> Keys<'a> {
 
     /// Checks that every key is one of `known` or one that does not describe a model.
     pub(super) fn check_known(&self, known: &[&str]) -> Result<()> {
-        let mut all = known.to_vec();
-        all.extend(ignored().map(|key| -> &str { key }));
-        let Some(key) = self.map.keys().find(|key| !all.contains(&key.as_str())) else {
+        let is_known = |key: &str| known.contains(&key) || ignored().any(|other| other == key);
+        let Some(key) = self.map.keys().find(|key| !is_known(key)) else {
             return Ok(());
         };
         // Keeps the message short.
         let key: String = key.chars().take(MAX_QUOTED_CHARS).collect();
-        let nearest = nearest(&key, all).unwrap_or_default();
+        let nearest = nearest(&key, known.iter().copied()).unwrap_or_default();
         let message = format!("unknown key {key:?}; the nearest known one is {nearest:?}");
         Err(Error::file(self.path, message, "correct or remove it: it would have no effect"))
     }

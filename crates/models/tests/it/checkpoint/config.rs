@@ -68,8 +68,8 @@ fn problems_of_a_marian_config_are_named() {
         (json!({ "encoder_attention_heads": 5 }), "encoder.n_heads is 5, which does not divide d_model 12"),
         (json!({ "share_encoder_decoder_embeddings": true }), "share an embedding but have 11 and 9 ids"),
         (
-            json!({ "model_type": "bert" }),
-            r#"model_type "bert", expected "marian", "pegasus", "gpt2", "llama", "mistral", "qwen2" or one of "polyhead_transformer", "polyhead_recurrent", "#,
+            json!({ "model_type": "electra" }),
+            r#"model_type "electra", expected "marian", "pegasus", "gpt2", "llama", "mistral", "qwen2", "bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "modernbert" or one of "polyhead_transformer", "polyhead_recurrent", "#,
         ),
     ];
     for (changes, expected) in cases {
