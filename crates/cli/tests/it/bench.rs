@@ -68,3 +68,14 @@ fn generation_is_measured() {
     assert_eq!((&json["bench"], &json["new_tokens"]), (&"generate".into(), &5.into()));
     assert!(json["decode_tokens_per_s"].as_f64() >= json["tokens_per_s_median"].as_f64(), "{json}");
 }
+
+#[test]
+fn passes_of_an_encoder_are_measured() {
+    let folder = folder(&[]);
+    let arguments = ["bench", "run", "--batch", "1", "--passes", "1", "--repeats", "1", "--format", "jsonl"];
+    let json: Value = serde_json::from_str(&polyhead(folder.path(), &arguments, "").ok()).unwrap();
+    assert_eq!((&json["workload"], &json["length"]), (&"minilm".into(), &64.into()));
+    let [tokens, sequences] =
+        ["tokens_per_s_best", "sequences_per_s_best"].map(|key| json[key].as_f64().unwrap());
+    assert!((tokens / sequences - 64.0).abs() < 1e-6, "{json}");
+}

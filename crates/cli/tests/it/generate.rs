@@ -150,7 +150,11 @@ fn a_long_prompt_is_refused_with_its_line_or_slides() {
     // In a chat the oldest turns go.
     let turns = "the cat sat on the mat and the dog\n".repeat(8);
     let chat = generate(folder.path(), "llama", &["--chat", "--overflow", "slide"], &turns);
-    assert!(chat.err.contains("the oldest 1 turn was dropped, so that the chat fits the context"), "{}", chat.err);
+    assert!(
+        chat.err.contains("the oldest 1 turn was dropped, so that the chat fits the context"),
+        "{}",
+        chat.err
+    );
     chat.ok();
     generate(folder.path(), "llama", &["--chat"], &turns).failed(2);
 }

@@ -135,7 +135,8 @@ fn binary(tape: &Tape, operation: Binary, left: &Var, right: &Var) -> Result<Var
     let plan = Broadcast::new(operation.name(), left.shape(), right.shape())?;
     on_gpu!(if left.value().gpu().is_some() || right.value().gpu().is_some() => {
         let are_there = left.value().gpu().is_some() && right.value().gpu().is_some();
-        if are_there && left.shape().ends_with(right.shape()) {
+        let ones = right.shape().iter().take_while(|&&size| size == 1).count();
+        if are_there && left.shape().ends_with(&right.shape()[ones..]) {
             return Ok(crate::cuda::ops::elementwise::binary(tape, operation, left, right));
         }
         crate::cuda::through_host(tape, &[left, right], |tape, inputs| {

@@ -296,6 +296,8 @@ fn single_numbers(table: &mut Table) {
     table.check("div", &divided, &|tape, vars, _| each::div(tape, &vars[0], &vars[1]));
     let wide = [activation(&[4, 3, 10], 35), activation(&[10], 36)];
     table.check("add, repeated rows", &wide, &|tape, vars, _| each::add(tape, &vars[0], &vars[1]));
+    let single = [activation(&[4, 3, 10], 35), activation(&[1, 10], 36)];
+    table.check("add, a single row", &single, &|tape, vars, _| each::add(tape, &vars[0], &vars[1]));
     table.check("scale", &pair(&[5, 40]), &|tape, vars, _| Ok(each::scale(tape, &vars[0], 0.3)));
     let functions: [(&str, Function); 10] = [
         ("neg", each::neg),

@@ -1,5 +1,6 @@
 //! `polyhead bench run`: the forward pass of an encoder with random weights, states of all tokens, over a batch of random ids.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -25,7 +26,7 @@ Examples:
   polyhead bench run --workload minilm --threads 2
   polyhead bench run --workload encoder --device cuda --dtype bf16 --format jsonl
 
-sequences_per_s counts rows of a batch; all rows have the same length.";
+sequences_per_s counts rows of a batch; all rows have the same length. On a GPU, the passes are replayed as a CUDA graph; breakdown, in the JSON, has the milliseconds of a pass for each kind of work.";
 
 /// Entries of BERT's vocabulary.
 const VOCAB_SIZE: usize = 30_522;
@@ -93,6 +94,9 @@ struct RunMeasurement {
     dtype: ComputeDtype,
     device: String,
     model: Option<String>,
+    /// Milliseconds of a pass by kind of work, on a GPU.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    breakdown: BTreeMap<&'static str, f64>,
 }
 
 impl Measurement for RunMeasurement {
@@ -115,10 +119,14 @@ impl BenchRun {
             let (preset, workload, length) = self.workload.sizes();
             let (model, parameters) = random_encoder(preset, &device, dtype)?;
             let ids = self.random_ids(&model, length).to_device(&device)?;
-            let mut seconds = self.seconds(&device, || {
+            let pass = || {
                 let (tape, capture) = (Tape::inference(), Capture::off());
                 model.states(&Pass::new(&tape, &parameters, &capture), &ids)
-            })?;
+            };
+            let mut seconds = self.seconds(&device, pass)?;
+            let mut profiled = Ok(());
+            let breakdown = device.profile(|| profiled = pass().map(drop))?;
+            profiled?;
             seconds.sort_by(f64::total_cmp);
             let rows = (self.batch * self.passes) as f64;
             let [median, best] = [seconds[seconds.len() / 2], seconds[0]].map(|seconds| rows / seconds);
@@ -137,6 +145,7 @@ impl BenchRun {
                 dtype: self.dtype,
                 device: device.name(),
                 model: device.model().map(str::to_owned),
+                breakdown: breakdown.into_iter().collect(),
             };
             print(&measurement, self.format)
         })
@@ -172,10 +181,10 @@ impl BenchRun {
     }
 }
 
-/// An encoder without a head, with random weights on the device.
+/// An encoder with random weights on the device. Its head, scores of one class, is not computed.
 fn random_encoder(preset: &str, device: &Device, dtype: Dtype) -> Result<(Encoder, Parameters)> {
     let keys = json!({ "model_type": "bert", "preset": preset });
-    let data = DataSpec { vocab_sizes: [VOCAB_SIZE; 2], ..DataSpec::default() };
+    let data = DataSpec { vocab_sizes: [VOCAB_SIZE; 2], labels: vec!["class".into()], ..DataSpec::default() };
     let config = ModelConfig::from_recipe(keys.as_object().expect("an object"))?.with_data(&data)?;
     let mut parameters = Parameters::default();
     let model = Encoder::new(config, &mut parameters)?;
