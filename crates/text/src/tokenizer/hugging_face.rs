@@ -22,7 +22,7 @@ use super::Encoding;
 use super::dropout::{BpeDropout, MergeTable};
 use super::guard::{check_ids, check_rules, without_panic};
 use super::normalization::{Normalization, WORD_MARK};
-use super::special::SpecialTokens;
+use super::special::{SpecialTokens, TextFrame};
 use super::words::WordSplit;
 use crate::output::Output;
 use crate::{Error, Result};
@@ -115,13 +115,19 @@ impl HuggingFace {
         inner.with_decoder(decoder(parts.split, parts.continuing_prefix));
         let special = parts.special.all().map(|token| AddedToken::from(token, true).normalized(false));
         inner.add_special_tokens(special).map_err(wrong)?;
-        let end = &parts.special.end;
-        let end_id = inner.token_to_id(end).ok_or_else(|| malformed(name, "no end token"))?;
+        let SpecialTokens { start, end, frame, .. } = parts.special;
+        let id = |token: &str| inner.token_to_id(token).ok_or_else(|| malformed(name, &format!("no {token}")));
+        let mut around = vec![(end.as_str(), id(end)?)];
+        let mut before = String::new();
+        if *frame == TextFrame::StartAndEnd {
+            around.push((start.as_str(), id(start)?));
+            before = format!("{start} ");
+        }
         let template = TemplateProcessing::builder()
-            .try_single(format!("$A {end}"))
-            .and_then(|builder| builder.try_pair(format!("$A {end} $B:1 {end}:1")))
+            .try_single(format!("{before}$A {end}"))
+            .and_then(|builder| builder.try_pair(format!("{before}$A {end} $B:1 {end}:1")))
             .map_err(|error| malformed(name, &error))?
-            .special_tokens(vec![(end.as_str(), end_id)])
+            .special_tokens(around)
             .build()
             .map_err(|error| malformed(name, &error.to_string()))?;
         inner.with_post_processor(Some(template));
