@@ -349,6 +349,8 @@ impl ModelConfig {
             Self::RecurrentLanguageModel(own) => own.vocab_size,
             Self::Pointer(own) => 1 + own.max_len,
             Self::Bert(own) if own.head == BertHead::MaskedLanguageModel => own.vocab_size,
+            // The texts of a batch, of which there are fewer than this.
+            Self::Bert(own) if own.head == BertHead::None => 1 << 16,
             Self::Bert(own) => own.labels.len(),
         }
     }

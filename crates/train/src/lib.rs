@@ -17,6 +17,8 @@ mod classification;
 pub mod config;
 mod contrastive;
 pub mod embeddings;
+#[cfg(test)]
+mod encoder_losses;
 mod error;
 pub mod event;
 pub mod fingerprint;

@@ -11,6 +11,7 @@ use tokenizers::decoders::byte_fallback::ByteFallback;
 use tokenizers::decoders::fuse::Fuse;
 use tokenizers::decoders::sequence::Sequence as DecoderSequence;
 use tokenizers::decoders::strip::Strip;
+use tokenizers::decoders::wordpiece::WordPiece;
 use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::Replace;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
@@ -347,6 +348,9 @@ fn span((start, end): (usize, usize), text: &str) -> std::ops::Range<usize> {
 fn decoder(split: WordSplit, continuing_prefix: Option<&str>) -> Option<DecoderWrapper> {
     if split == WordSplit::Whitespace {
         return None; // the default joins with spaces
+    }
+    if split == WordSplit::Words {
+        return Some(WordPiece::new(continuing_prefix.unwrap_or_default().to_owned(), true).into());
     }
     let replace =
         |from: &str, to: &str| Replace::new(from, to).expect("a plain string is a valid pattern").into();

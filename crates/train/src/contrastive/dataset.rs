@@ -35,7 +35,7 @@ struct Rows {
 
 impl TextPairs {
     /// Reads and encodes corpora, without pairs of which a text has more than `longest` tokens.
-    pub(super) fn read(
+    pub(crate) fn read(
         corpora: &[RunCorpus],
         vocabulary: &Vocabulary,
         model: &Encoder,
@@ -104,11 +104,11 @@ impl objective::Dataset for TextPairs {
 /// A batch of pairs.
 #[derive(Debug, Clone)]
 pub(crate) struct PairBatch {
-    pub(super) sources: Ids,
-    pub(super) targets: Ids,
+    pub(crate) sources: Ids,
+    pub(crate) targets: Ids,
     /// The row of each row's partner: its own.
-    pub(super) partners: Indices,
-    pub(super) config: ContrastiveConfig,
+    pub(crate) partners: Indices,
+    pub(crate) config: ContrastiveConfig,
 }
 
 impl objective::Batch for PairBatch {

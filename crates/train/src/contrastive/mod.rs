@@ -18,7 +18,8 @@ use polyhead_tensor::ops::norm::NormOptions;
 use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::{Parameters, Tensor, Var};
 
-use self::dataset::{PairBatch, TextPairs};
+pub(crate) use self::dataset::PairBatch;
+use self::dataset::TextPairs;
 use self::validation::PairValidation;
 use crate::Result;
 use crate::config::RunConfig;

@@ -203,13 +203,13 @@ impl objective::Dataset for MaskedText {
 /// A batch of rows of text with hidden tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct MaskedBatch {
-    pub(super) ids: Ids,
+    pub(crate) ids: Ids,
     /// Predicted positions, as indices into rows × length.
-    pub(super) positions: Indices,
+    pub(crate) positions: Indices,
     /// The id at each of them; [`NOT_COUNTED`] where a row has fewer hidden tokens.
-    pub(super) words: Indices,
+    pub(crate) words: Indices,
     /// Tokens counted.
-    count: usize,
+    pub(crate) count: usize,
 }
 
 impl objective::Batch for MaskedBatch {

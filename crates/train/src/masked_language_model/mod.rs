@@ -10,7 +10,8 @@ use polyhead_models::{Encoder, Model};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::{Parameters, Tensor, Var};
 
-use self::dataset::{MaskedBatch, MaskedText, RowFormat};
+pub(crate) use self::dataset::MaskedBatch;
+use self::dataset::{MaskedText, RowFormat};
 use self::masking::Masking;
 use self::validation::MaskedValidation;
 use crate::config::{RunConfig, TextRows};
