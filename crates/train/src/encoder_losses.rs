@@ -75,7 +75,11 @@ fn weight(name: &str, shape: &[usize]) -> Vec<f32> {
 }
 
 /// The parameters of a model from tensors with the names of transformers.
-fn parameters(config: &Value, shapes: &BTreeMap<String, Vec<usize>>, values: &[Vec<f32>]) -> (Model, Parameters) {
+fn parameters(
+    config: &Value,
+    shapes: &BTreeMap<String, Vec<usize>>,
+    values: &[Vec<f32>],
+) -> (Model, Parameters) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
     let array = |((name, shape), values): ((&String, &Vec<usize>), &'static [f32])| Array {
@@ -96,7 +100,8 @@ fn parameters(config: &Value, shapes: &BTreeMap<String, Vec<usize>>, values: &[V
 fn check<O: Objective>(config: &Value, expected: &Expected, batch: &O::Batch) {
     let weights: Vec<Vec<f32>> = expected.shapes.iter().map(|(name, shape)| weight(name, shape)).collect();
     let (model, own) = parameters(config, &expected.shapes, &weights);
-    let gradients: Vec<Vec<f32>> = expected.shapes.keys().map(|name| expected.gradients[name].clone()).collect();
+    let gradients: Vec<Vec<f32>> =
+        expected.shapes.keys().map(|name| expected.gradients[name].clone()).collect();
     let (_, expected_gradients) = parameters(config, &expected.shapes, &gradients);
     let objective = O::new(model).unwrap();
     let (tape, capture) = (Tape::training(1, 0), Capture::off());
@@ -130,7 +135,8 @@ fn masked_words_have_the_loss_and_gradients_of_pytorch() {
     words.insert(1, u32::MAX);
     positions.push(ids.length() as u32);
     words.push(u32::MAX);
-    let batch = MaskedBatch { ids, positions: positions.into(), words: words.into(), count: golden.hidden.len() };
+    let batch =
+        MaskedBatch { ids, positions: positions.into(), words: words.into(), count: golden.hidden.len() };
     check::<MaskedLanguageModelling>(&golden.masked.config, &golden.masked.expected, &batch);
 }
 

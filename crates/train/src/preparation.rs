@@ -161,8 +161,7 @@ pub(crate) fn refuse_pair_settings(config: &RunConfig, purpose: &str) -> Result<
 /// What an encoder's config takes from its tokeniser; one that the run starts from has it already.
 pub(crate) fn encoder_facts(config: &RunConfig, vocabulary: &Vocabulary) -> DataSpec {
     let [pad_id, end_id] = vocabulary.special_ids();
-    let vocab_sizes =
-        if config.init.is_some() { config.model.vocab_sizes() } else { vocabulary.sizes() };
+    let vocab_sizes = if config.init.is_some() { config.model.vocab_sizes() } else { vocabulary.sizes() };
     let special_tokens = vocabulary.has_frame();
     DataSpec { vocab_sizes, pad_id, end_id, special_tokens, ..DataSpec::default() }
 }

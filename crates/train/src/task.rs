@@ -144,7 +144,9 @@ impl Task {
             Self::MaskedLanguageModel => {
                 "Use it with `polyhead fill --model FOLDER`, or as `init` of a recipe with another task."
             }
-            Self::Contrastive => "Use it with `polyhead embed`, `similar` and `search`, or with sentence-transformers.",
+            Self::Contrastive => {
+                "Use it with `polyhead embed`, `similar` and `search`, or with sentence-transformers."
+            }
             Self::Pointing => "Use it with `polyhead point --model FOLDER`.",
         }
     }

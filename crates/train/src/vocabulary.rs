@@ -180,7 +180,9 @@ impl Vocabulary {
             let piece = if id("<pad>").is_none() { "<pad>" } else { "</s>" };
             Error::run(
                 path,
-                format!("no {piece} with the same id on both sides, expected <pad> and </s> in every tokeniser"),
+                format!(
+                    "no {piece} with the same id on both sides, expected <pad> and </s> in every tokeniser"
+                ),
                 "polyhead tokenizer train writes such files",
             )
         })?;
@@ -232,7 +234,11 @@ impl Vocabulary {
     pub(crate) fn mask_id(&self) -> Result<u32> {
         MASKS.iter().find_map(|mask| self.source.id(mask)).ok_or_else(|| {
             let message = format!("no {}, expected a token for hidden words", MASKS.join(" or "));
-            Error::config("tokenizer", message, "leave tokenizer.file out, or start from an encoder that has one")
+            Error::config(
+                "tokenizer",
+                message,
+                "leave tokenizer.file out, or start from an encoder that has one",
+            )
         })
     }
 

@@ -117,7 +117,8 @@ impl HuggingFace {
         let special = parts.special.all().map(|token| AddedToken::from(token, true).normalized(false));
         inner.add_special_tokens(special).map_err(wrong)?;
         let SpecialTokens { start, end, frame, .. } = parts.special;
-        let id = |token: &str| inner.token_to_id(token).ok_or_else(|| malformed(name, &format!("no {token}")));
+        let id =
+            |token: &str| inner.token_to_id(token).ok_or_else(|| malformed(name, &format!("no {token}")));
         let mut around = vec![(end.as_str(), id(end)?)];
         let mut before = String::new();
         if *frame == TextFrame::StartAndEnd {

@@ -57,9 +57,7 @@ impl WordSplit {
     pub(crate) fn to_hugging_face(self) -> PreTokenizerWrapper {
         match self {
             Self::Whitespace => WhitespaceSplit.into(),
-            Self::Words => {
-                Sequence::new(vec![WhitespaceSplit.into(), Punctuation::default().into()]).into()
-            }
+            Self::Words => Sequence::new(vec![WhitespaceSplit.into(), Punctuation::default().into()]).into(),
             Self::Whole => Metaspace::new(WORD_MARK, PrependScheme::Never, false).into(),
             Self::Punctuation => Sequence::new(vec![
                 Metaspace::new(WORD_MARK, PrependScheme::Always, true).into(),

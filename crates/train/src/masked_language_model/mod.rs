@@ -53,11 +53,13 @@ impl Objective for MaskedLanguageModelling {
         let frame = frame(vocabulary)?;
         let longest = config.data.max_length.min(model.max_len()).min(config.train.max_tokens);
         let length = longest.checked_sub(frame.len()).filter(|length| *length > 0).ok_or_else(|| {
-            let message = format!("rows of {longest} tokens, expected more than the {} around a text", frame.len());
+            let message =
+                format!("rows of {longest} tokens, expected more than the {} around a text", frame.len());
             Error::config("data.max_length", message, "raise data.max_length and train.max_tokens")
         })?;
         let rows: TextRows = config.data.rows;
-        let format = RowFormat { packing: Packing { rows, length, overlap: 0 }, frame, masking, model: reader };
+        let format =
+            RowFormat { packing: Packing { rows, length, overlap: 0 }, frame, masking, model: reader };
         let read = |corpora| MaskedText::read(corpora, vocabulary, &format, &config.out);
         let data = read(&corpora.train)?;
         let valid = (!corpora.valid.is_empty())

@@ -85,11 +85,13 @@ fn config(folder: &Path, task: &str, overrides: &[&str]) -> Result<RunConfig> {
 fn starting_folder(layout: CheckpointLayout, head: EncoderHead) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (encoder, none) = (StackConfig::new(2, 3, 10), BertHead::None);
-    let mut config =
-        BertConfig { d_model: 12, encoder, head: none, max_len: 40, ..BertConfig::default() };
+    let mut config = BertConfig { d_model: 12, encoder, head: none, max_len: 40, ..BertConfig::default() };
     match layout {
         CheckpointLayout::Roberta => (config.position_offset, config.token_types) = (1, 1),
         CheckpointLayout::Distilbert => config.token_types = 0,
+        CheckpointLayout::Mpnet => {
+            (config.position_offset, config.token_types, config.position_buckets) = (1, 0, 32);
+        }
         CheckpointLayout::Modernbert => {
             let encoder = StackConfig::new(3, 2, 10);
             config = BertConfig { d_model: 12, encoder, head: none, ..BertConfig::modern() };
@@ -229,12 +231,17 @@ fn text_vectors_of_pairs_are_near_each_other() {
 
 #[test]
 fn a_classifier_starts_from_folders_of_each_layout() {
-    use CheckpointLayout::{Bert, Distilbert, Modernbert, Roberta};
+    use CheckpointLayout::{Bert, Distilbert, Modernbert, Mpnet, Roberta};
     for (layout, head, expected) in [
         (Bert, EncoderHead::MaskedLanguageModel, r#"["classes", "classifier"] ["output", "transform"]"#),
         (Roberta, EncoderHead::None, r#"["classes", "classifier"] []"#),
         (Distilbert, EncoderHead::Classes, "[] []"),
-        (Modernbert, EncoderHead::MaskedLanguageModel, r#"["classes", "classifier"] ["output", "transform"]"#),
+        (Mpnet, EncoderHead::None, r#"["classes", "classifier"] []"#),
+        (
+            Modernbert,
+            EncoderHead::MaskedLanguageModel,
+            r#"["classes", "classifier"] ["output", "transform"]"#,
+        ),
     ] {
         let (folder, init) = (tempfile::tempdir().unwrap(), starting_folder(layout, head));
         // A learning rate that changes nothing.
@@ -249,6 +256,7 @@ fn a_classifier_starts_from_folders_of_each_layout() {
             std::fs::read(model.join("vocab.txt")).unwrap(),
             std::fs::read(init.path().join("vocab.txt")).unwrap()
         );
+        assert_eq!(before.info.layout, layout);
         let texts = TextEncoder::load(&model, &LoadOptions::default()).unwrap();
         let ids = texts.read("1 2 3 77", LongTexts::Refuse).unwrap().encoding.ids;
         assert_eq!(ids, [2, 6, 7, 8, 1, 3]);
@@ -264,6 +272,30 @@ fn a_classifier_starts_from_folders_of_each_layout() {
     }
 }
 
+/// Without dropout a GPU and the CPU learn the same; twice, a GPU gives the same bits.
+#[test]
+fn every_task_of_encoders_learns_on_a_gpu() {
+    if !crate::gpu::has_gpu() {
+        return;
+    }
+    let none = "model.dropout={ embedding = 0.0, residual = 0.0 }";
+    for task in TASKS {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config =
+            config(folder.path(), task, &[none, "train.dtype=f32", "train.max_steps=30"]).unwrap();
+        let runs = [("cuda", "a"), ("cuda", "b"), ("cpu", "c")].map(|(device, out)| {
+            config.out = folder.path().join(out);
+            config.train.device = device.into();
+            toy::run(&config, RunOptions::default(), 2).0.unwrap();
+            (crate::gpu::losses(&config), toy::weights(&config.out))
+        });
+        assert!(runs[0] == runs[1], "{task}: twice");
+        for (gpu, cpu) in runs[0].0.iter().zip(&runs[2].0) {
+            assert!((gpu / cpu - 1.0).abs() < 1e-2, "{task}: {gpu} and {cpu}");
+        }
+    }
+}
+
 #[test]
 fn settings_that_do_not_fit_the_task_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -275,7 +307,11 @@ fn settings_that_do_not_fit_the_task_are_refused() {
         (TASKS[0], "train.r_drop=1", "train.r_drop: 1 for task = \"masked-language-model\", expected 0"),
         (TASKS[0], "masking.probability=1", "masking.probability: 1, expected more than 0, below 1"),
         (TASKS[0], "masking.random=0.5", "masking.random: 0.5, expected 0 to 1 - mask"),
-        (TASKS[0], "contrastive.symmetric=false", "contrastive: settings of task = \"contrastive\", but task"),
+        (
+            TASKS[0],
+            "contrastive.symmetric=false",
+            "contrastive: settings of task = \"contrastive\", but task",
+        ),
         (TASKS[0], "data.max_length=2", "data.max_length: rows of 2 tokens, expected more than the 2"),
         (TASKS[0], "validation.metric=bleu", "expected accuracy or loss"),
         (TASKS[0], "model.model_type=transformer_encoder", "expected a BERT-like encoder"),
