@@ -2,6 +2,8 @@
 
 use polyhead_attention::{Pass, Sites};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
+use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy};
 use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions, r_drop};
 use polyhead_tensor::{Indices, Parameters, Var};
 
@@ -40,6 +42,28 @@ pub enum EncoderHead {
     TokenClasses,
     /// Scores of the vocabulary for each token.
     MaskedLanguageModel,
+}
+
+impl From<BertHead> for EncoderHead {
+    fn from(head: BertHead) -> Self {
+        match head {
+            BertHead::None => Self::None,
+            BertHead::Classes => Self::Classes,
+            BertHead::TokenClasses => Self::TokenClasses,
+            BertHead::MaskedLanguageModel => Self::MaskedLanguageModel,
+        }
+    }
+}
+
+impl From<EncoderHead> for BertHead {
+    fn from(head: EncoderHead) -> Self {
+        match head {
+            EncoderHead::None => Self::None,
+            EncoderHead::Classes => Self::Classes,
+            EncoderHead::TokenClasses => Self::TokenClasses,
+            EncoderHead::MaskedLanguageModel => Self::MaskedLanguageModel,
+        }
+    }
 }
 
 /// The label of a padding row of a batch; the loss ignores it.
@@ -200,12 +224,7 @@ impl Encoder {
     /// The head of the model.
     pub fn head(&self) -> EncoderHead {
         let Self::Bert(model) = self else { return EncoderHead::Classes };
-        match model.config().head {
-            BertHead::None => EncoderHead::None,
-            BertHead::Classes => EncoderHead::Classes,
-            BertHead::TokenClasses => EncoderHead::TokenClasses,
-            BertHead::MaskedLanguageModel => EncoderHead::MaskedLanguageModel,
-        }
+        model.config().head.into()
     }
 
     /// True if texts are read with the special tokens of the tokeniser's template.
@@ -255,6 +274,40 @@ impl Encoder {
             Self::Bert(model) => model.word_logits(pass, states),
             _ => Err(without("scores of words")),
         }
+    }
+
+    /// Mean cross-entropy of the words at some positions of a batch: `positions` are indices into rows × length, `words` the ids
+    /// there. A scalar.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary, or the model is no masked language model.
+    pub fn word_loss(
+        &self,
+        pass: &Pass<'_>,
+        ids: &Ids,
+        (positions, words): (&Indices, &Indices),
+        options: CrossEntropyOptions,
+    ) -> Result<Var> {
+        let states = self.states_at(pass, ids, positions)?;
+        if let Self::Bert(model) = self
+            && let Some((x, weight, bias)) = model.word_output(pass, &states)?
+        {
+            let layer = OutputLayer { x: &x, weight: &weight, bias: Some(&bias) };
+            return Ok(output_cross_entropy(pass.tape, layer, words, options)?);
+        }
+        Ok(cross_entropy(pass.tape, &self.word_logits(pass, states)?, words, options)?)
+    }
+
+    /// The states at some positions of a batch, indices into rows × length: n × d_model.
+    ///
+    /// # Errors
+    /// If an id is outside the vocabulary, or the model has no states.
+    pub fn states_at(&self, pass: &Pass<'_>, ids: &Ids, positions: &Indices) -> Result<Var> {
+        let states = self.states(pass, ids)?;
+        let width = states.shape()[2];
+        let all = states.reshaped(&[ids.rows() * ids.length(), width]);
+        let found = embedding(pass.tape, positions, 1, &all, &EmbeddingOptions::default())?;
+        Ok(found.reshaped(&[positions.len(), width]))
     }
 
     /// Class logits: rows × n_labels.

@@ -468,7 +468,7 @@ impl Family for PointerConfig {
 impl Family for BertConfig {
     const MODEL_TYPE: &'static str = "polyhead_bert";
     const PRESETS: &'static [&'static str] = &["small", "tiny", "minilm", "base", "modern"];
-    // Recipes train class scores of texts; other heads come from the folders of other programs.
+    // The task of a run decides the head.
     const DERIVED: &'static [&'static str] =
         &["vocab_size", "pad_id", "labels", "head", "special_tokens", "multi_label"];
     const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
@@ -506,8 +506,8 @@ impl Family for BertConfig {
     }
 
     fn with_data(&self, data: &DataSpec) -> Self {
-        let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
-        Self { vocab_size, pad_id, labels, ..self.clone() }
+        let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, special_tokens, .. } = data.clone();
+        Self { vocab_size, pad_id, labels, special_tokens, ..self.clone() }
     }
 
     fn check(&self) -> Result<()> {

@@ -32,7 +32,7 @@ pub use encoder::Encoder;
 pub use error::{Error, Result};
 pub use ids::Ids;
 pub use language_model::{LanguageModel, LanguageModelDecoding, LanguageModelState};
-pub use model::{DataSpec, Model, ModelConfig, View};
+pub use model::{DataSpec, Model, ModelConfig, TextFormat, View};
 pub use pointer::PointerNetwork;
 pub use sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence, SpecialIds};
 pub use shortlist::{LexicalShortlist, LexicalTable, Shortlist, Shortlisted};

@@ -121,8 +121,19 @@ pub struct DataSpec {
     pub unknown_id: u32,
     /// The names of the classes; empty for sequence-to-sequence models.
     pub labels: Vec<String>,
+    /// True if a BERT-like encoder reads texts with the special tokens of the tokeniser around them.
+    pub special_tokens: bool,
     /// The points of a pointer network.
     pub points: PointSpec,
+}
+
+/// How an encoder reads texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextFormat {
+    /// Id of padding.
+    pub pad_id: u32,
+    /// True if the special tokens of the tokeniser's template are around a text.
+    pub special_tokens: bool,
 }
 
 /// Evaluates `$body` with `$own` bound to the config of the family.
@@ -245,6 +256,14 @@ impl ModelConfig {
         of_family!(self, own => recipe::written(own))
     }
 
+    /// The same config with other values of some keys, as a recipe names them; a table changes the keys that it has.
+    ///
+    /// # Errors
+    /// If a value is invalid.
+    pub fn with_keys(&self, keys: &Map<String, Value>) -> Result<Self> {
+        of_family!(self, own => recipe::changed(own, keys).map(Self::from))
+    }
+
     /// The preset `name` of the encoder-decoder Transformer, with a shared vocabulary of `vocab_size` ids.
     pub fn preset(name: &str, vocab_size: usize) -> Option<Self> {
         TransformerConfig::named(name, vocab_size).map(Self::Transformer)
@@ -330,6 +349,8 @@ impl ModelConfig {
             Self::RecurrentLanguageModel(own) => own.vocab_size,
             Self::Pointer(own) => 1 + own.max_len,
             Self::Bert(own) if own.head == BertHead::MaskedLanguageModel => own.vocab_size,
+            // The texts of a batch, of which there are fewer than this.
+            Self::Bert(own) if own.head == BertHead::None => 1 << 16,
             Self::Bert(own) => own.labels.len(),
         }
     }
@@ -356,6 +377,20 @@ impl ModelConfig {
             | Self::Pointer(_)
             | Self::Bert(_) => None,
         }
+    }
+
+    /// How an encoder reads texts.
+    pub fn text_format(&self) -> TextFormat {
+        let special_tokens = matches!(self, Self::Bert(own) if own.special_tokens);
+        let pad_id = match self {
+            Self::TransformerEncoder(own) => own.pad_id,
+            Self::WindowEncoder(own) => own.pad_id,
+            Self::AveragingEncoder(own) => own.pad_id,
+            Self::RecurrentEncoder(own) => own.pad_id,
+            Self::Bert(own) => own.pad_id,
+            other => other.special_ids().map_or(0, |special| special.pad_id),
+        };
+        TextFormat { pad_id, special_tokens }
     }
 
     /// True if source and target share embeddings and hence need one vocabulary.
@@ -406,7 +441,11 @@ impl ModelConfig {
             Self::RecurrentEncoder(own) => rows * source * own.activation_elements(),
             Self::RecurrentLanguageModel(own) => rows * source * own.activation_elements(),
             Self::Pointer(own) => own.activation_elements([rows, source, target]),
-            Self::Bert(own) => rows * source * own.activation_elements(),
+            Self::Bert(own) => {
+                // Without a head a row is a pair of texts.
+                let second = if own.head == BertHead::None { target } else { 0 };
+                rows * (source + second) * own.activation_elements()
+            }
         }
     }
 

@@ -68,6 +68,21 @@ pub(crate) fn complete<C: Family>(_: &C, section: &Map<String, Value>) -> Result
     Ok(config)
 }
 
+/// The config with other values of some keys.
+pub(crate) fn changed<C: Family>(config: &C, keys: &Map<String, Value>) -> Result<C> {
+    let mut map = table(config);
+    for (key, value) in keys {
+        match (map.get_mut(key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) if !C::TAGGED.contains(&key.as_str()) => {
+                known.extend(more.clone());
+            }
+            _ => drop(map.insert(key.clone(), value.clone())),
+        }
+    }
+    serde_json::from_value(Value::Object(map))
+        .map_err(|error| Error::key("", error.to_string(), "polyhead train --dump-config shows every key"))
+}
+
 /// Rejects impossible sizes before any data is read.
 fn check<C: Family>(config: &C) -> Result<()> {
     let least = crate::DataSpec { vocab_sizes: [1, 1], labels: vec![String::new()], ..Default::default() };

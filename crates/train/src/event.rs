@@ -64,6 +64,10 @@ pub enum Event {
     Initialised {
         /// The folder.
         folder: PathBuf,
+        /// Parts of the model that the folder lacks: they have random weights.
+        fresh: Vec<String>,
+        /// Parts of the folder that the model lacks.
+        dropped: Vec<String>,
     },
     /// Embeddings of a new model were initialised from word vectors.
     Embedded {

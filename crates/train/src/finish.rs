@@ -248,7 +248,7 @@ fn model_card(
         }
         text += &match run.task {
             Task::Translation => format!(" (beam {}).\n", run.checkpoint.beam_size),
-            Task::Classification | Task::LanguageModel | Task::Pointing => ".\n".into(),
+            _ => ".\n".into(),
         };
     }
     format!("{text}\n{}\n", run.task.usage())

@@ -8,7 +8,6 @@ mod queue;
 use std::path::Path;
 
 use polyhead_attention::{Capture, Pass};
-use polyhead_models::checkpoint::{load_parameters, read_config};
 use polyhead_models::{Model, ModelConfig};
 use polyhead_tensor::ops::elementwise::scale;
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm, moving_average};
@@ -19,6 +18,7 @@ use self::queue::StepQueue;
 use crate::config::{OptimizerConfig, RunConfig};
 use crate::embeddings::{self, FilledEmbeddings};
 use crate::objective::{Batch as _, Dataset, EpochBatches as _, LossOptions, Objective, rounding};
+use crate::starting_model::{Adopted, adopt};
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
@@ -165,15 +165,12 @@ impl<O: Objective> Learner<O> {
         Ok(filled)
     }
 
-    /// Takes the weights of a model folder with the same config.
-    pub(crate) fn load(&mut self, folder: &Path) -> Result<()> {
-        let (config, layout) = read_config(folder)?;
+    /// Takes the weights of a model folder for the model of `config`.
+    pub(crate) fn load(&mut self, folder: &Path, config: &ModelConfig) -> Result<Adopted> {
         let Weights { parameters, average, .. } = &mut self.weights;
-        load_parameters(folder, config, layout, parameters)?;
-        // An int8 model is dequantised.
-        parameters.unprepare();
+        let adopted = adopt(folder, config, parameters)?;
         *average = average.take().map(|_| parameters.clone());
-        Ok(())
+        Ok(adopted)
     }
 
     /// Moves training to `device`, keeping the weights.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The task decides the training objective: `translation` for sentence pairs, `classification` for labelled texts,
-//! `language_model` for plain text.
+//! `language_model` and `masked_language_model` for plain text, `contrastive` for pairs with one meaning.
 //!
 //! Same config, same text, same machine → the same weights to the bit, with any number of threads, whether or not the run was
 //! killed and resumed.
@@ -15,7 +15,10 @@ pub mod average;
 pub mod checkpoint;
 mod classification;
 pub mod config;
+mod contrastive;
 pub mod embeddings;
+#[cfg(test)]
+mod encoder_losses;
 mod error;
 pub mod event;
 pub mod fingerprint;
@@ -24,6 +27,7 @@ pub mod init;
 mod language_model;
 mod learner;
 mod log;
+mod masked_language_model;
 pub mod memory;
 pub mod metrics_file;
 mod model_folder;
@@ -34,6 +38,7 @@ mod run;
 pub mod run_corpus;
 mod run_folder;
 pub mod schedule;
+mod starting_model;
 pub mod state;
 mod task;
 pub mod tensorboard;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Result;
 use crate::config::RunConfig;
+use crate::contrastive::modules;
 use crate::task::Task;
 use crate::vocabulary::{GENERATION, Vocabulary};
 
@@ -38,6 +39,10 @@ impl ModelFolder<'_> {
         save(folder, self.config, parameters, &options)?;
         if let Some(vocabulary) = self.vocabulary {
             vocabulary.save(folder)?;
+        }
+        if self.run.task == Task::Contrastive {
+            let longest = self.run.data.max_length.min(self.config.max_len());
+            modules::save(folder, self.config.d_model(), longest)?;
         }
         let settings = [
             self.generation().map(|value| (GENERATION, value)),
@@ -105,10 +110,8 @@ impl ModelFolder<'_> {
 
     fn tokenizer(&self) -> Value {
         let mut map = Map::new();
-        for (key, token) in
-            [("pad_token", "<pad>"), ("bos_token", "<s>"), ("eos_token", "</s>"), ("unk_token", "<unk>")]
-        {
-            map.insert(key.into(), token.into());
+        for (key, token) in self.vocabulary.map_or(&[][..], Vocabulary::names) {
+            map.insert((*key).into(), (*token).into());
         }
         map.insert("tokenizer_class".into(), "PreTrainedTokenizerFast".into());
         let languages = [

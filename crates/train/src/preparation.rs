@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use polyhead_models::ModelConfig;
+use polyhead_models::{DataSpec, Encoder, ModelConfig};
 use polyhead_text::batch::BatchOptions;
 use polyhead_text::doctor::{CheckOptions, check};
 
@@ -156,6 +156,25 @@ pub(crate) fn refuse_pair_settings(config: &RunConfig, purpose: &str) -> Result<
             "leave it out",
         )),
     }
+}
+
+/// What an encoder's config takes from its tokeniser; one that the run starts from has it already.
+pub(crate) fn encoder_facts(config: &RunConfig, vocabulary: &Vocabulary) -> DataSpec {
+    let [pad_id, end_id] = vocabulary.special_ids();
+    let vocab_sizes = if config.init.is_some() { config.model.vocab_sizes() } else { vocabulary.sizes() };
+    let special_tokens = vocabulary.has_frame();
+    DataSpec { vocab_sizes, pad_id, end_id, special_tokens, ..DataSpec::default() }
+}
+
+/// The ids of a text as an encoder reads it.
+pub(crate) fn encoder_ids(vocabulary: &Vocabulary, model: &Encoder, text: &str) -> Result<Vec<u32>> {
+    let tokenizer = vocabulary.source();
+    if model.has_special_tokens() {
+        let is_empty = text.trim().is_empty();
+        return Ok(if is_empty { Vec::new() } else { tokenizer.encode_with_special(text)?.ids });
+    }
+    let ids = tokenizer.encode(text)?.ids;
+    Ok(model.truncate(&ids).to_vec())
 }
 
 /// Batch options of a config.

@@ -24,8 +24,10 @@ impl RunCorpus {
     /// Resolves a corpus of the config for a task; `place` names its key in messages.
     pub fn new(config: &CorpusConfig, task: Task, place: &str) -> Result<Self> {
         let corpus = match task {
-            Task::Translation | Task::Classification | Task::Pointing => config.corpus(place)?,
-            Task::LanguageModel => config.plain_text(place)?,
+            Task::Translation | Task::Classification | Task::Contrastive | Task::Pointing => {
+                config.corpus(place)?
+            }
+            Task::LanguageModel | Task::MaskedLanguageModel => config.plain_text(place)?,
         };
         Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })
     }

@@ -1,5 +1,6 @@
 //! Training tasks: everything outside the objectives that depends on the task.
 
+use polyhead_models::encoder::EncoderHead;
 use polyhead_models::{ModelConfig, View};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,12 @@ pub enum Task {
     /// Next token of a text; see `language_model`.
     #[serde(rename = "language-model")]
     LanguageModel,
+    /// Hidden words of a text; see `masked_language_model`.
+    #[serde(rename = "masked-language-model")]
+    MaskedLanguageModel,
+    /// Vectors of texts; see `contrastive`.
+    #[serde(rename = "contrastive")]
+    Contrastive,
     /// Order of points; see `pointing`.
     #[serde(rename = "pointer")]
     Pointing,
@@ -38,9 +45,19 @@ impl Task {
     pub(crate) fn view(self) -> View {
         match self {
             Self::Translation => View::SequenceToSequence,
-            Self::Classification => View::Encoder,
+            Self::Classification | Self::MaskedLanguageModel | Self::Contrastive => View::Encoder,
             Self::LanguageModel => View::LanguageModel,
             Self::Pointing => View::Pointer,
+        }
+    }
+
+    /// The head of an encoder for this task.
+    pub(crate) fn head(self) -> Option<EncoderHead> {
+        match self {
+            Self::Classification => Some(EncoderHead::Classes),
+            Self::MaskedLanguageModel => Some(EncoderHead::MaskedLanguageModel),
+            Self::Contrastive => Some(EncoderHead::None),
+            Self::Translation | Self::LanguageModel | Self::Pointing => None,
         }
     }
 
@@ -50,6 +67,8 @@ impl Task {
             Self::Translation => "translate",
             Self::Classification => "classify",
             Self::LanguageModel => "language-model",
+            Self::MaskedLanguageModel => "masked-language-model",
+            Self::Contrastive => "contrastive",
             Self::Pointing => "pointer",
         }
     }
@@ -60,6 +79,8 @@ impl Task {
             Self::Translation => "translate",
             Self::Classification => "classify",
             Self::LanguageModel => "generate",
+            Self::MaskedLanguageModel => "fill",
+            Self::Contrastive => "embed",
             Self::Pointing => "point",
         }
     }
@@ -68,8 +89,8 @@ impl Task {
     pub(crate) fn metric(self) -> Metric {
         match self {
             Self::Translation => Metric::Bleu,
-            Self::Classification | Self::Pointing => Metric::Accuracy,
-            Self::LanguageModel => Metric::Loss,
+            Self::Classification | Self::Contrastive | Self::Pointing => Metric::Accuracy,
+            Self::LanguageModel | Self::MaskedLanguageModel => Metric::Loss,
         }
     }
 
@@ -78,15 +99,19 @@ impl Task {
         match self {
             Self::Translation | Self::Classification => 0.1,
             // The scores of padding are −∞ in a pointer network.
-            Self::LanguageModel | Self::Pointing => 0.0,
+            Self::LanguageModel | Self::MaskedLanguageModel | Self::Contrastive | Self::Pointing => 0.0,
         }
     }
 
-    /// True if rows are sentence pairs, which can be compared and share a tokeniser; false for labelled or plain text.
+    /// True if rows are sentence pairs of two languages, which can be compared; false for labelled or plain text.
     pub(crate) fn has_pairs(self) -> bool {
         match self {
             Self::Translation => true,
-            Self::Classification | Self::LanguageModel | Self::Pointing => false,
+            Self::Classification
+            | Self::LanguageModel
+            | Self::MaskedLanguageModel
+            | Self::Contrastive
+            | Self::Pointing => false,
         }
     }
 
@@ -101,6 +126,8 @@ impl Task {
             Self::Translation => "# A sequence-to-sequence model",
             Self::Classification => "# A classifier",
             Self::LanguageModel => "# A language model",
+            Self::MaskedLanguageModel => "# A masked language model",
+            Self::Contrastive => "# Vectors of texts",
             Self::Pointing => "# A pointer network",
         }
     }
@@ -114,6 +141,12 @@ impl Task {
             }
             Self::Classification => "Use it with `polyhead classify --model FOLDER`.",
             Self::LanguageModel => "Use it with `polyhead generate --model FOLDER`.",
+            Self::MaskedLanguageModel => {
+                "Use it with `polyhead fill --model FOLDER`, or as `init` of a recipe with another task."
+            }
+            Self::Contrastive => {
+                "Use it with `polyhead embed`, `similar` and `search`, or with sentence-transformers."
+            }
             Self::Pointing => "Use it with `polyhead point --model FOLDER`.",
         }
     }

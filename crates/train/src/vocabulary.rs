@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use polyhead_engine::generate::{TextReader, TextUnits};
-use polyhead_models::ModelConfig;
 use polyhead_models::checkpoint::read_config;
+use polyhead_models::{ModelConfig, TextFormat};
 use polyhead_random::Random;
 use polyhead_text::corpus::Pairs;
 use polyhead_text::output::Output;
@@ -12,6 +12,8 @@ use polyhead_text::tokenizer::{BpeDropout, SpecialTokens, Tokenizer, TrainOption
 
 use crate::config::{AugmentConfig, RunConfig, VocabularySharing};
 use crate::run_corpus::RunCorpus;
+use crate::starting_model::model_folder;
+use crate::task::Task;
 use crate::translation::augment::augment;
 use crate::{Error, Result};
 
@@ -21,13 +23,15 @@ const SHARED: &str = "tokenizer.json";
 const SEPARATE: [&str; 2] = ["source.json", "target.json"];
 
 /// Files of a model folder that belong to its tokeniser and to generation.
-const OF_MODEL: [&str; 10] = [
+const OF_MODEL: [&str; 12] = [
     SHARED,
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
     "vocab.json",
     "merges.txt",
+    "vocab.txt",
+    "sentencepiece.bpe.model",
     "tokenizer.model",
     "chat_template.jinja",
     "chat_template.json",
@@ -36,6 +40,13 @@ const OF_MODEL: [&str; 10] = [
 
 /// Settings of generation.
 pub(crate) const GENERATION: &str = "generation_config.json";
+
+/// Names of padding and of the end token: ours, and BERT's.
+const SPECIAL: [[&str; 2]; 2] = [["<pad>", "</s>"], ["[PAD]", "[SEP]"]];
+/// The token that begins a text for an encoder.
+const CLASS: &str = "[CLS]";
+/// Spellings of the token in place of a hidden word.
+const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
 /// Random stream of the augmentation before a tokeniser is trained.
 const TEXT_STREAM: u64 = 0x544F_4B45;
@@ -59,8 +70,11 @@ pub struct Vocabulary {
 struct Borrowed {
     /// Its files.
     files: Vec<PathBuf>,
-    start_id: u32,
+    /// The token before a text of a language model.
+    start_id: Option<u32>,
     units: TextUnits,
+    /// True if texts are read with the special tokens of the file's template.
+    has_frame: bool,
 }
 
 impl Vocabulary {
@@ -84,24 +98,47 @@ impl Vocabulary {
         Self::new(Tokenizer::load(path)?, None, path)
     }
 
-    /// Loads the tokeniser of the language model that a run starts from.
+    /// Loads the tokeniser of the language model or encoder that a run starts from.
     ///
     /// # Errors
     /// If there is none, or it does not match the model.
-    pub(crate) fn of_model(folder: &Path, config: &ModelConfig) -> Result<Self> {
-        let (_, layout) = read_config(folder)?;
-        let TextReader { tokenizer, start_id, units } = TextReader::load(folder, config, layout)?;
-        let special = config.special_ids().expect("a language model has special ids");
+    pub(crate) fn of_model(init: &Path, config: &ModelConfig) -> Result<Self> {
+        let folder = &model_folder(init)?;
         let files = OF_MODEL.map(|name| folder.join(name)).into_iter().filter(|path| path.exists());
-        let borrowed = Borrowed { files: files.collect(), start_id, units };
-        let (pad_id, end_id) = (special.pad_id, special.end_id);
-        Ok(Self { source: tokenizer, target: None, pad_id, end_id, copies: false, borrowed: Some(borrowed) })
+        let files = files.collect();
+        let new = |source, [pad_id, end_id]: [u32; 2], borrowed| Self {
+            source,
+            target: None,
+            pad_id,
+            end_id,
+            copies: false,
+            borrowed: Some(borrowed),
+        };
+        if let Some(special) = config.special_ids() {
+            let (_, layout) = read_config(folder)?;
+            let TextReader { tokenizer, start_id, units } = TextReader::load(folder, config, layout)?;
+            let borrowed = Borrowed { files, start_id: Some(start_id), units, has_frame: false };
+            return Ok(new(tokenizer, [special.pad_id, special.end_id], borrowed));
+        }
+        let tokenizer = Tokenizer::load_encoder(folder)?;
+        let [rows, _] = config.vocab_sizes();
+        if tokenizer.vocab_size() > rows {
+            let entries = tokenizer.vocab_size();
+            let message = format!("the tokeniser has {entries} entries, the embedding {rows} rows");
+            return Err(Error::run(folder, message, "does the tokeniser belong to another model?"));
+        }
+        let TextFormat { pad_id, special_tokens: has_frame } = config.text_format();
+        let borrowed = Borrowed { files, start_id: None, units: TextUnits::Lines, has_frame };
+        Ok(new(tokenizer, [pad_id; 2], borrowed))
     }
 
     /// Trains on all training text, with its repetitions and augmentation, and saves to `folder`.
     pub fn train(run: &RunConfig, corpora: &[RunCorpus], folder: &Path) -> Result<Self> {
         let config = &run.tokenizer;
-        let special = SpecialTokens { tags: RunCorpus::tags(corpora), ..SpecialTokens::default() };
+        let special = match run.task {
+            Task::MaskedLanguageModel | Task::Contrastive => SpecialTokens::bert(),
+            _ => SpecialTokens { tags: RunCorpus::tags(corpora), ..SpecialTokens::default() },
+        };
         let learn = |sides: &[CorpusSide], name: &str| {
             let own = if sides == [CorpusSide::Target] { config.target_options() } else { config.options() };
             let options = TrainOptions { special: special.clone(), ..own };
@@ -111,6 +148,10 @@ impl Vocabulary {
             tokenizer.save(folder.join(name))?;
             Ok::<_, Error>(Tokenizer::HuggingFace(Box::new(tokenizer)))
         };
+        if run.task == Task::Contrastive {
+            let both = learn(&[CorpusSide::Source, CorpusSide::Target], SHARED)?;
+            return Self::new(both, None, &folder.join(SHARED));
+        }
         if !run.task.has_pairs() {
             // The target side has labels, or there is none.
             let own = learn(&[CorpusSide::Source], SHARED)?;
@@ -132,18 +173,19 @@ impl Vocabulary {
     fn new(source: Tokenizer, target: Option<Tokenizer>, path: &Path) -> Result<Self> {
         let id = |piece: &str| {
             let other = target.as_ref().map(|target| target.id(piece));
-            match source.id(piece) {
-                Some(id) if other.is_none_or(|other| other == Some(id)) => Ok(id),
-                _ => Err(Error::run(
-                    path,
-                    format!(
-                        "no {piece} with the same id on both sides, expected <pad> and </s> in every tokeniser"
-                    ),
-                    "polyhead tokenizer train writes such files",
-                )),
-            }
+            source.id(piece).filter(|id| other.is_none_or(|other| other == Some(*id)))
         };
-        let (pad_id, end_id) = (id("<pad>")?, id("</s>")?);
+        let both = |[pad, end]: &[&str; 2]| Some((id(pad)?, id(end)?));
+        let (pad_id, end_id) = SPECIAL.iter().find_map(both).ok_or_else(|| {
+            let piece = if id("<pad>").is_none() { "<pad>" } else { "</s>" };
+            Error::run(
+                path,
+                format!(
+                    "no {piece} with the same id on both sides, expected <pad> and </s> in every tokeniser"
+                ),
+                "polyhead tokenizer train writes such files",
+            )
+        })?;
         Ok(Self { source, target, pad_id, end_id, copies: false, borrowed: None })
     }
 
@@ -177,7 +219,41 @@ impl Vocabulary {
 
     /// The token before a text, if it is not the model's start token.
     pub(crate) fn start_id(&self) -> Option<u32> {
-        self.borrowed.as_ref().map(|borrowed| borrowed.start_id)
+        self.borrowed.as_ref().and_then(|borrowed| borrowed.start_id)
+    }
+
+    /// True if a BERT-like encoder reads texts with the special tokens of the file's template.
+    pub(crate) fn has_frame(&self) -> bool {
+        self.borrowed.as_ref().map_or_else(|| self.source.id(CLASS).is_some(), |borrowed| borrowed.has_frame)
+    }
+
+    /// Id of the token in place of a hidden word.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn mask_id(&self) -> Result<u32> {
+        MASKS.iter().find_map(|mask| self.source.id(mask)).ok_or_else(|| {
+            let message = format!("no {}, expected a token for hidden words", MASKS.join(" or "));
+            Error::config(
+                "tokenizer",
+                message,
+                "leave tokenizer.file out, or start from an encoder that has one",
+            )
+        })
+    }
+
+    /// Special tokens of the tokeniser as `tokenizer_config.json` names them.
+    pub(crate) fn names(&self) -> &'static [(&'static str, &'static str)] {
+        if self.source.id(CLASS).is_some() {
+            return &[
+                ("pad_token", "[PAD]"),
+                ("cls_token", CLASS),
+                ("sep_token", "[SEP]"),
+                ("unk_token", "[UNK]"),
+                ("mask_token", "[MASK]"),
+            ];
+        }
+        &[("pad_token", "<pad>"), ("bos_token", "<s>"), ("eos_token", "</s>"), ("unk_token", "<unk>")]
     }
 
     /// The units of text that the model reads.

@@ -21,8 +21,9 @@ use polyhead_attention::position::Sinusoidal;
 use polyhead_tensor::{Dtype, Parameters};
 
 use self::safetensors::{Array, ArrayData, Weights, WriteOptions};
+use crate::encoder::EncoderHead;
 use crate::transformer::TransformerConfig;
-use crate::{Model, ModelConfig, Result};
+use crate::{Error, Model, ModelConfig, Result, View};
 
 pub use config::{marian_compatible, pegasus_compatible};
 pub use names::CheckpointLayout;
@@ -125,6 +126,21 @@ pub fn check_weights(
     let weights = Weights::open(folder)?;
     names::check(&weights, &config.into(), layout, parameters)?;
     Ok(info(&weights, layout))
+}
+
+/// The config of an encoder with another head and without classes. The layers between states and head are those that other
+/// programs give a model of this layout with such a head; an encoder without a head has none.
+///
+/// # Errors
+/// If the model is no encoder, or only BERT-like encoders have such a head.
+pub fn with_head(config: &ModelConfig, layout: CheckpointLayout, head: EncoderHead) -> Result<ModelConfig> {
+    match config {
+        ModelConfig::Bert(own) => Ok(config::with_head(own, layout, head.into()).into()),
+        other if other.view() == View::Encoder && head == EncoderHead::Classes => Ok(other.clone()),
+        other => Err(Error::Config {
+            message: format!("a {}, expected a BERT-like encoder (model_type bert)", other.model_type()),
+        }),
+    }
 }
 
 /// Same as [`read_config`] from a text in memory; `name` is the path in messages, and one that ends in `args.json` means

@@ -30,7 +30,15 @@ fn data_spec() -> DataSpec {
     let labels = ["no", "perhaps", "yes"].map(str::to_owned).to_vec();
     let points =
         PointSpec { offset: vec![0.4, 0.5], scale: vec![0.3, 0.2], answer: AnswerRule::Subset, shortest: 1 };
-    DataSpec { vocab_sizes: [13; 2], pad_id: 0, end_id: 1, unknown_id: 2, labels, points }
+    DataSpec {
+        vocab_sizes: [13; 2],
+        pad_id: 0,
+        end_id: 1,
+        unknown_id: 2,
+        labels,
+        points,
+        special_tokens: false,
+    }
 }
 
 /// Every family with random values, also of biases and norms, whose constant initial values would hide mistakes.

@@ -11,6 +11,7 @@ use tokenizers::decoders::byte_fallback::ByteFallback;
 use tokenizers::decoders::fuse::Fuse;
 use tokenizers::decoders::sequence::Sequence as DecoderSequence;
 use tokenizers::decoders::strip::Strip;
+use tokenizers::decoders::wordpiece::WordPiece;
 use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::Replace;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
@@ -22,7 +23,7 @@ use super::Encoding;
 use super::dropout::{BpeDropout, MergeTable};
 use super::guard::{check_ids, check_rules, without_panic};
 use super::normalization::{Normalization, WORD_MARK};
-use super::special::SpecialTokens;
+use super::special::{SpecialTokens, TextFrame};
 use super::words::WordSplit;
 use crate::output::Output;
 use crate::{Error, Result};
@@ -115,13 +116,20 @@ impl HuggingFace {
         inner.with_decoder(decoder(parts.split, parts.continuing_prefix));
         let special = parts.special.all().map(|token| AddedToken::from(token, true).normalized(false));
         inner.add_special_tokens(special).map_err(wrong)?;
-        let end = &parts.special.end;
-        let end_id = inner.token_to_id(end).ok_or_else(|| malformed(name, "no end token"))?;
+        let SpecialTokens { start, end, frame, .. } = parts.special;
+        let id =
+            |token: &str| inner.token_to_id(token).ok_or_else(|| malformed(name, &format!("no {token}")));
+        let mut around = vec![(end.as_str(), id(end)?)];
+        let mut before = String::new();
+        if *frame == TextFrame::StartAndEnd {
+            around.push((start.as_str(), id(start)?));
+            before = format!("{start} ");
+        }
         let template = TemplateProcessing::builder()
-            .try_single(format!("$A {end}"))
-            .and_then(|builder| builder.try_pair(format!("$A {end} $B:1 {end}:1")))
+            .try_single(format!("{before}$A {end}"))
+            .and_then(|builder| builder.try_pair(format!("{before}$A {end} $B:1 {end}:1")))
             .map_err(|error| malformed(name, &error))?
-            .special_tokens(vec![(end.as_str(), end_id)])
+            .special_tokens(around)
             .build()
             .map_err(|error| malformed(name, &error.to_string()))?;
         inner.with_post_processor(Some(template));
@@ -341,6 +349,9 @@ fn span((start, end): (usize, usize), text: &str) -> std::ops::Range<usize> {
 fn decoder(split: WordSplit, continuing_prefix: Option<&str>) -> Option<DecoderWrapper> {
     if split == WordSplit::Whitespace {
         return None; // the default joins with spaces
+    }
+    if split == WordSplit::Words {
+        return Some(WordPiece::new(continuing_prefix.unwrap_or_default().to_owned(), true).into());
     }
     let replace =
         |from: &str, to: &str| Replace::new(from, to).expect("a plain string is a valid pattern").into();

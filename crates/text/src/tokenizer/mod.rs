@@ -28,7 +28,7 @@ pub use copying::UnknownWords;
 pub use dropout::BpeDropout;
 pub use hugging_face::{HuggingFace, PairEncoding};
 pub use normalization::{LetterCase, Normalization, UnicodeForm, WORD_MARK};
-pub use special::SpecialTokens;
+pub use special::{SpecialTokens, TextFrame};
 pub use stream::TextStream;
 pub use train::{TokenizerKind, TrainOptions, TrainProgress, UnknownCharacters, train};
 pub use words::WordSplit;

@@ -16,6 +16,18 @@ pub struct SpecialTokens {
     pub unknown: String,
     /// Further tokens that encoding never yields, such as the target language `<2tr>`; default: none.
     pub tags: Vec<String>,
+    /// Which of them are put around a text; default: the end token after it.
+    pub frame: TextFrame,
+}
+
+/// The special tokens around a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TextFrame {
+    /// The end token after it.
+    #[default]
+    End,
+    /// The start token before it and the end token after it, as in BERT.
+    StartAndEnd,
 }
 
 impl Default for SpecialTokens {
@@ -26,6 +38,7 @@ impl Default for SpecialTokens {
             end: "</s>".into(),
             unknown: "<unk>".into(),
             tags: Vec::new(),
+            frame: TextFrame::End,
         }
     }
 }
@@ -42,6 +55,18 @@ fn is_marked(token: &str) -> bool {
 }
 
 impl SpecialTokens {
+    /// The names of BERT, with the token that hides a word of a masked language model: `[PAD] [CLS] [SEP] [UNK] [MASK]`.
+    pub fn bert() -> Self {
+        Self {
+            pad: "[PAD]".into(),
+            start: "[CLS]".into(),
+            end: "[SEP]".into(),
+            unknown: "[UNK]".into(),
+            tags: vec!["[MASK]".into()],
+            frame: TextFrame::StartAndEnd,
+        }
+    }
+
     /// All special tokens in the order of their ids.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         [&self.pad, &self.start, &self.end, &self.unknown].into_iter().chain(&self.tags).map(String::as_str)

@@ -21,6 +21,9 @@ use super::normalization::WORD_MARK;
 pub enum WordSplit {
     /// At spaces and around every punctuation mark; a word after a space begins with `▁`, so that decoding is lossless.
     Punctuation,
+    /// At spaces and around every punctuation mark, without a mark of the space, as in BERT: a word has the same tokens before a
+    /// space and before a full stop, and decoding does not know the spaces.
+    Words,
     /// At spaces only, for tokenised text; decoding joins with spaces.
     Whitespace,
     /// None: spaces become `▁` and the text is one word.
@@ -32,6 +35,10 @@ impl WordSplit {
     pub(crate) fn each_word(self, text: &str, mut word: impl FnMut(&str)) {
         match self {
             Self::Whitespace => text.split(' ').filter(|part| !part.is_empty()).for_each(word),
+            Self::Words => {
+                let parts = text.split(' ').filter(|part| !part.is_empty());
+                parts.for_each(|part| isolate_punctuation(part, &mut word));
+            }
             Self::Whole if text.is_empty() => {}
             Self::Whole => word(&text.replace(' ', "▁")),
             Self::Punctuation => {
@@ -50,6 +57,7 @@ impl WordSplit {
     pub(crate) fn to_hugging_face(self) -> PreTokenizerWrapper {
         match self {
             Self::Whitespace => WhitespaceSplit.into(),
+            Self::Words => Sequence::new(vec![WhitespaceSplit.into(), Punctuation::default().into()]).into(),
             Self::Whole => Metaspace::new(WORD_MARK, PrependScheme::Never, false).into(),
             Self::Punctuation => Sequence::new(vec![
                 Metaspace::new(WORD_MARK, PrependScheme::Always, true).into(),
@@ -108,7 +116,7 @@ mod tests {
         #[test]
         fn both_implementations_agree(text in "\\PC{0,20}|[ a-z.,'«»—é𐄀-𐄂]{0,20}") {
             let text = crate::tokenizer::Normalization::default().apply(&text).into_owned();
-            for split in [WordSplit::Punctuation, WordSplit::Whitespace, WordSplit::Whole] {
+            for split in [WordSplit::Punctuation, WordSplit::Words, WordSplit::Whitespace, WordSplit::Whole] {
                 let (ours, theirs) = both(split, &text);
                 prop_assert_eq!(ours, theirs, "{:?}", split);
             }

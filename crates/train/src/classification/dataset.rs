@@ -10,6 +10,7 @@ use polyhead_text::batch::{BatchOptions, Epoch, PaddingStats, PairLengths, Round
 
 use crate::event::SkippedRows;
 use crate::objective::{self, EpochBatches};
+use crate::preparation::encoder_ids;
 use crate::run_corpus::RunCorpus;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
@@ -71,8 +72,7 @@ impl LabelledTexts {
                 let mut pairs = run_corpus.corpus.pairs()?;
                 while let Some(pair) = pairs.next_pair()? {
                     let label = pair.target.trim();
-                    let ids = vocabulary.source().encode(pair.source)?.ids;
-                    let ids = model.truncate(&ids);
+                    let ids = encoder_ids(vocabulary, model, pair.source)?;
                     if ids.is_empty() || label.is_empty() {
                         skipped.empty += 1;
                     } else if ids.len() > max_length {
@@ -90,7 +90,7 @@ impl LabelledTexts {
                             )
                         })?;
                         rows.lengths.push(PairLengths { source: ids.len() as u32, target: 1 });
-                        rows.texts.push(ids.to_vec());
+                        rows.texts.push(ids);
                         rows.labels.push(label);
                     }
                 }

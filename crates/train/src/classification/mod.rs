@@ -15,7 +15,7 @@ use self::validation::LabelledValidation;
 use crate::Result;
 use crate::config::RunConfig;
 use crate::objective::{LossOptions, Objective, Prepared};
-use crate::preparation::{Corpora, refuse_pair_settings};
+use crate::preparation::{Corpora, encoder_facts, encoder_ids, refuse_pair_settings};
 use crate::vocabulary::Vocabulary;
 
 /// The objective of a model that computes class scores of a text.
@@ -40,18 +40,15 @@ impl Objective for Classification {
     ) -> Result<Prepared<Self>> {
         let vocabulary = vocabulary.expect("a task on text has a vocabulary");
         refuse_pair_settings(config, "this model classifies texts")?;
-        let [pad_id, end_id] = vocabulary.special_ids();
         let labels = dataset::labels(&corpora.train)?;
-        let facts =
-            DataSpec { vocab_sizes: vocabulary.sizes(), pad_id, end_id, labels, ..DataSpec::default() };
+        let facts = DataSpec { labels, ..encoder_facts(config, vocabulary) };
         let model = config.model.with_data(&facts)?;
         // Without weights: only its properties are needed here.
         let reader = Encoder::new(&model, &mut Parameters::default())?;
         let longest = config.data.max_length.min(model.max_len()).min(config.train.max_tokens);
         let read = |corpora| LabelledTexts::read(corpora, vocabulary, &reader, longest);
         let reads = |text: &str| -> Result<bool> {
-            let ids = vocabulary.source().encode(text)?.ids;
-            Ok((1..=reader.max_len()).contains(&reader.truncate(&ids).len()))
+            Ok((1..=reader.max_len()).contains(&encoder_ids(vocabulary, &reader, text)?.len()))
         };
         let data = read(&corpora.train)?;
         let valid = (!corpora.valid.is_empty())

@@ -9,12 +9,14 @@
 mod data;
 pub mod dtype;
 mod model;
+mod objectives;
 mod read;
 mod sections;
 
 pub use data::{
     AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TextRows, TokenizerConfig, VocabularySharing,
 };
+pub use objectives::{ContrastiveConfig, MaskingConfig};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
     CheckpointConfig, Divergence, FinalModel, Metric, OptimizerConfig, TrainConfig, ValidationConfig,
@@ -36,10 +38,11 @@ pub struct RunConfig {
     pub out: PathBuf,
     /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
-    /// Task: `translate`, `classify`, `language-model` or `pointer`; default: that of the model, and `translate` without one.
+    /// Task: `translate`, `classify`, `language-model`, `masked-language-model`, `contrastive` or `pointer`; default: that of the
+    /// model, and `translate` without one.
     pub task: Task,
-    /// A model folder that training starts from, with its config, weights and tokeniser; language models only; default: none,
-    /// random weights.
+    /// A model folder that training starts from, with its config, weights and tokeniser: a language model, or an encoder, which
+    /// gets the head of the task; default: none, random weights.
     pub init: Option<PathBuf>,
     /// Training and validation text.
     pub data: DataConfig,
@@ -52,6 +55,10 @@ pub struct RunConfig {
     pub model: ModelConfig,
     /// Initialisation of embeddings.
     pub embeddings: EmbeddingsConfig,
+    /// Hidden words of a masked language model.
+    pub masking: MaskingConfig,
+    /// Loss of contrastive training.
+    pub contrastive: ContrastiveConfig,
     /// Optimiser.
     pub optimizer: OptimizerConfig,
     /// Learning rate schedule.
@@ -76,6 +83,8 @@ impl Default for RunConfig {
             tokenizer: TokenizerConfig::default(),
             model: model::default(),
             embeddings: EmbeddingsConfig::default(),
+            masking: MaskingConfig::default(),
+            contrastive: ContrastiveConfig::default(),
             optimizer: OptimizerConfig::default(),
             schedule: ScheduleConfig::default(),
             train: TrainConfig::default(),

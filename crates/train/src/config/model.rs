@@ -4,12 +4,15 @@
 
 use std::path::Path;
 
-use polyhead_models::ModelConfig;
+use polyhead_models::checkpoint::{CheckpointLayout, with_head};
+use polyhead_models::encoder::EncoderHead;
+use polyhead_models::{ModelConfig, View};
 use polyhead_text::Diagnostic;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
 
+use crate::starting_model;
 use crate::task::Task;
 use crate::{Error, Result};
 
@@ -18,24 +21,55 @@ pub(super) fn default() -> ModelConfig {
     ModelConfig::from_recipe(&Map::new()).expect("the defaults fit together")
 }
 
-/// Resolves a section to a model config; the task decides the default family.
+/// Keys of the layers between the states of an encoder and its head.
+const TRANSFORM: [&str; 3] = ["transform", "transform_activation", "transform_bias"];
+/// Keys that no weight depends on: they may differ from those of the folder that a run starts from.
+const FREE: [&str; 2] = ["dropout", "pooling"];
+
+/// Resolves a section to a model config; the task decides the default family, and the head of an encoder.
 pub(super) fn complete(given: &Table, task: Task) -> Result<ModelConfig> {
+    let mut keys = json(given);
+    let head = task.head().filter(|head| *head != EncoderHead::Classes);
+    if head.is_some() {
+        keys.entry("model_type").or_insert_with(|| "bert".into());
+    }
+    let model = ModelConfig::from_recipe_of(task.view(), &keys).map_err(named)?;
+    let Some(head) = head.filter(|_| model.view() == View::Encoder) else { return Ok(model) };
+    let model = with_head(&model, CheckpointLayout::Polyhead, head).map_err(|error| {
+        let message = format!("{error} for task = {:?}", task.name());
+        Error::config("model.model_type", message, "leave model_type out")
+    })?;
+    keys.retain(|key, _| TRANSFORM.contains(&key.as_str()));
+    model.with_keys(&keys).map_err(named)
+}
+
+/// The keys of a section as JSON.
+fn json(given: &Table) -> Map<String, Json> {
     let keys = serde_json::to_value(given).ok().and_then(|value| value.as_object().cloned());
-    ModelConfig::from_recipe_of(task.view(), &keys.unwrap_or_default()).map_err(|error| match error {
+    keys.unwrap_or_default()
+}
+
+/// An error about a key, with its section.
+fn named(error: polyhead_models::Error) -> Error {
+    match error {
         polyhead_models::Error::Key(Diagnostic { place: key, message, hint }) => {
             let place = if key.is_empty() { "model".to_owned() } else { format!("model.{key}") };
             Error::config(place, message, hint)
         }
         other => other.into(),
-    })
+    }
 }
 
-/// The config of a model folder; what a section gives must agree with it.
-pub(super) fn of_folder(folder: &Path, given: &Table) -> Result<ModelConfig> {
-    let (model, _) = polyhead_models::checkpoint::read_config(folder)?;
+/// The config of a model folder for a task, by default that of the model; what a section gives must agree with it, except where
+/// no weight depends on it.
+pub(super) fn of_folder(folder: &Path, given: &Table, task: Option<Task>) -> Result<(ModelConfig, Task)> {
+    let (model, task) = starting_model::config(folder, task)?;
+    let mut free = json(given);
+    free.retain(|key, _| FREE.contains(&key.as_str()) && table(&model).contains_key(key));
+    let model = model.with_keys(&free).map_err(named)?;
     let own = table(&model);
     match given.iter().find(|(key, value)| own.get(*key) != Some(value)) {
-        None => Ok(model),
+        None => Ok((model, task)),
         Some((key, value)) => {
             let own =
                 own.get(key).map_or_else(|| "without this key".to_owned(), |own| format!("{key} = {own}"));

@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use polyhead_models::View;
 use polyhead_tensor::Device;
 use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
-use super::{EmbeddingsConfig, RunConfig, TokenizerConfig, VocabularySharing, model};
+use super::{
+    ContrastiveConfig, EmbeddingsConfig, MaskingConfig, RunConfig, TokenizerConfig, VocabularySharing, model,
+};
 use crate::task::Task;
 use crate::{Error, Result};
 
@@ -59,11 +62,13 @@ pub fn parse(text: &str, name: &str, folder: &Path, overrides: &[Override]) -> R
     let has_task = table.contains_key("task");
     let mut config: RunConfig =
         table.try_into().map_err(|error: toml::de::Error| unknown_or(error.message(), name, "the file"))?;
-    config.model = match &config.init {
-        Some(folder) => model::of_folder(folder, &section)?,
-        None => model::complete(&section, config.task)?,
-    };
-    if !has_task {
+    if let Some(folder) = &config.init {
+        let task = has_task.then_some(config.task);
+        (config.model, config.task) = model::of_folder(folder, &section, task)?;
+    } else {
+        config.model = model::complete(&section, config.task)?;
+    }
+    if !has_task && config.init.is_none() {
         config.task = Task::of(&config.model);
     }
     if !has_metric {
@@ -111,6 +116,7 @@ fn check(config: &RunConfig) -> Result<()> {
     }
     check_task(config)?;
     check_init(config)?;
+    check_objective(config)?;
     check_numbers(config)?;
     check_corpora(config)?;
     if !(0.0..1.0).contains(&train.label_smoothing) {
@@ -157,10 +163,10 @@ fn check_task(config: &RunConfig) -> Result<()> {
 fn check_init(config: &RunConfig) -> Result<()> {
     let Some(folder) = &config.init else { return Ok(()) };
     let folder = folder.display();
-    if config.task != Task::LanguageModel {
+    if !matches!(config.task.view(), View::LanguageModel | View::Encoder) {
         return Err(Error::config(
             "init",
-            format!("{folder} for task = {:?}, expected a language model", config.task.name()),
+            format!("{folder} for task = {:?}, expected a language model or an encoder", config.task.name()),
             "leave it out: other tasks train from random weights",
         ));
     }
@@ -175,6 +181,42 @@ fn check_init(config: &RunConfig) -> Result<()> {
             format!("settings for a new model, but the run starts from {folder}, which has its own"),
             format!("leave [{section}] out"),
         )),
+    }
+}
+
+/// Refuses settings of another objective, and numbers out of range.
+fn check_objective(config: &RunConfig) -> Result<()> {
+    let RunConfig { masking, contrastive, task, .. } = config;
+    let of_other = [
+        ("masking", Task::MaskedLanguageModel, *masking != MaskingConfig::default()),
+        ("contrastive", Task::Contrastive, *contrastive != ContrastiveConfig::default()),
+    ];
+    if let Some((section, own, _)) = of_other.iter().find(|(_, own, is_given)| *is_given && own != task) {
+        let message = format!("settings of task = {:?}, but task = {:?}", own.name(), task.name());
+        return Err(Error::config(*section, message, format!("leave [{section}] out")));
+    }
+    if matches!(task, Task::MaskedLanguageModel | Task::Contrastive) && config.train.r_drop > 0.0 {
+        let message = format!("{} for task = {:?}, expected 0", config.train.r_drop, task.name());
+        return Err(Error::config("train.r_drop", message, "leave it out"));
+    }
+    let MaskingConfig { probability, mask, random } = *masking;
+    let checks = [
+        ("masking.probability", probability, probability > 0.0 && probability < 1.0, "more than 0, below 1"),
+        ("masking.mask", mask, (0.0..=1.0).contains(&mask), "0 to 1"),
+        ("masking.random", random, (0.0..=1.0).contains(&random) && mask + random <= 1.0, "0 to 1 - mask"),
+        (
+            "contrastive.temperature",
+            f64::from(contrastive.temperature),
+            contrastive.temperature > 0.0 && contrastive.temperature.is_finite(),
+            "a number above 0",
+        ),
+    ];
+    match checks.into_iter().find(|(_, _, fits, _)| !fits) {
+        None => Ok(()),
+        Some((key, number, _, expected)) => {
+            let message = format!("{number}, expected {expected}");
+            Err(Error::config(key, message, "leave it out for the default"))
+        }
     }
 }
 

@@ -30,16 +30,16 @@ const ROWS_STREAM: u64 = 0x52_4F_57_53;
 /// Bytes of text that are encoded together.
 const TOGETHER: usize = 4 << 20;
 /// The expected id of a position that is not counted; no vocabulary is as large.
-pub(super) const NOT_COUNTED: u32 = u32::MAX;
+pub(crate) const NOT_COUNTED: u32 = u32::MAX;
 
 /// The division of a text into rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packing {
-    pub(super) rows: TextRows,
+pub(crate) struct Packing {
+    pub(crate) rows: TextRows,
     /// Tokens that a row predicts.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// Tokens of context before them.
-    pub(super) overlap: usize,
+    pub(crate) overlap: usize,
 }
 
 /// A text as ids, in rows.
@@ -49,23 +49,23 @@ pub(crate) struct PackedText {
     /// Rows of epoch 0.
     n_rows: usize,
     skipped: SkippedRows,
-    pub(super) size: TextSize,
+    pub(crate) size: TextSize,
 }
 
 /// The size of a text, by which its loss is expressed per character or byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct TextSize {
+pub(crate) struct TextSize {
     /// Predicted tokens, line ends included.
-    pub(super) tokens: usize,
+    pub(crate) tokens: usize,
     /// Tokens that are `<unk>`.
-    pub(super) unknown: usize,
-    pub(super) lines: usize,
+    pub(crate) unknown: usize,
+    pub(crate) lines: usize,
     /// Characters, line breaks included.
-    pub(super) characters: usize,
+    pub(crate) characters: usize,
     /// Bytes in UTF-8, line breaks included.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// True if not all of it is white space.
-    pub(super) has_text: bool,
+    pub(crate) has_text: bool,
 }
 
 #[derive(Debug)]
@@ -81,15 +81,15 @@ struct Text {
 
 /// Positions of a text that a row reads; it predicts the position after each, except after the first `context`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
-    start: usize,
-    end: usize,
+pub(crate) struct Row {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
     context: usize,
 }
 
 impl PackedText {
     /// Reads and encodes corpora for a model; many tokens are kept in a file in `folder`.
-    pub(super) fn read(
+    pub(crate) fn read(
         corpora: &[RunCorpus],
         vocabulary: &Vocabulary,
         model: &LanguageModel,
@@ -195,7 +195,7 @@ impl Reader<'_> {
 
 impl Packing {
     /// Cuts the text that predicts the positions after `start` up to `end` into rows, of which the first is shorter by `shift`.
-    fn cut(self, [start, end]: [usize; 2], shift: usize, rows: &mut Vec<Row>) {
+    pub(crate) fn cut(self, [start, end]: [usize; 2], shift: usize, rows: &mut Vec<Row>) {
         let shift = if end - start > self.length { shift } else { 0 };
         let (mut first, mut next) = (start, start + self.length - shift);
         while first < end {
@@ -269,9 +269,9 @@ impl objective::Dataset for PackedText {
 /// A batch of rows of text.
 #[derive(Debug, Clone)]
 pub(crate) struct PackedBatch {
-    pub(super) ids: Ids,
+    pub(crate) ids: Ids,
     /// The next token of every position; [`NOT_COUNTED`] where none is.
-    pub(super) expected: Indices,
+    pub(crate) expected: Indices,
     /// Rows and length.
     sizes: [usize; 2],
     /// Tokens counted.

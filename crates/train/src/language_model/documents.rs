@@ -15,7 +15,7 @@ const PART: usize = 1 << 20;
 
 /// A part of a text, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// A line, or a piece of a document, which has its line breaks.
     Text(String),
     /// The end of a document.
@@ -24,9 +24,9 @@ pub(super) enum Part {
 
 /// Divides corpora into documents.
 #[derive(Debug)]
-pub(super) struct Documents {
-    pub(super) rows: TextRows,
-    pub(super) units: TextUnits,
+pub(crate) struct Documents {
+    pub(crate) rows: TextRows,
+    pub(crate) units: TextUnits,
 }
 
 /// The document that is being read.
@@ -42,7 +42,7 @@ struct Open<'a> {
 
 impl Documents {
     /// Hands over the parts of all corpora, each as often as it is repeated.
-    pub(super) fn read(&self, corpora: &[RunCorpus], sink: &mut dyn FnMut(Part) -> Result<()>) -> Result<()> {
+    pub(crate) fn read(&self, corpora: &[RunCorpus], sink: &mut dyn FnMut(Part) -> Result<()>) -> Result<()> {
         self.read_parts(corpora, PART, sink)
     }
 

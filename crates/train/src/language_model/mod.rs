@@ -1,8 +1,8 @@
 //! Language modelling: plain text as packed sequences of tokens, cross-entropy of the next token.
 
-mod dataset;
-mod documents;
-mod tokens;
+pub(crate) mod dataset;
+pub(crate) mod documents;
+pub(crate) mod tokens;
 mod validation;
 
 use polyhead_attention::Pass;

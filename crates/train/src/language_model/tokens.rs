@@ -14,13 +14,13 @@ use memmap2::Mmap;
 use crate::{Error, Result};
 
 /// Ids that are held in memory: 256 MiB of them.
-pub(super) const LIMIT: usize = 64 << 20;
+pub(crate) const LIMIT: usize = 64 << 20;
 /// Bytes of an id in the file.
 const BYTES: usize = size_of::<u32>();
 
 /// The token ids of a text.
 #[derive(Debug)]
-pub(super) enum TokenIds {
+pub(crate) enum TokenIds {
     Memory(Vec<u32>),
     /// Little-endian numbers of a file.
     Mapped(Mmap),
@@ -28,7 +28,7 @@ pub(super) enum TokenIds {
 
 impl TokenIds {
     /// Some of the ids.
-    pub(super) fn range(&self, range: Range<usize>) -> Cow<'_, [u32]> {
+    pub(crate) fn range(&self, range: Range<usize>) -> Cow<'_, [u32]> {
         match self {
             Self::Memory(ids) => Cow::Borrowed(&ids[range]),
             Self::Mapped(bytes) => {
@@ -40,7 +40,7 @@ impl TokenIds {
     }
 
     /// Bytes of memory that the system cannot take back.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Memory(ids) => ids.len() * BYTES,
             Self::Mapped(_) => 0,
@@ -50,7 +50,7 @@ impl TokenIds {
 
 /// Collects the ids of a text.
 #[derive(Debug)]
-pub(super) struct TokenWriter {
+pub(crate) struct TokenWriter {
     /// Ids that are not in the file.
     memory: Vec<u32>,
     file: Option<TokenFile>,
@@ -75,17 +75,17 @@ impl Drop for TokenFile {
 
 impl TokenWriter {
     /// Keeps up to `limit` ids in memory, and more in a file in `folder`.
-    pub(super) fn new(folder: &Path, limit: usize) -> Self {
+    pub(crate) fn new(folder: &Path, limit: usize) -> Self {
         Self { memory: Vec::new(), file: None, len: 0, limit, folder: folder.to_owned() }
     }
 
     /// Number of ids.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Appends ids.
-    pub(super) fn extend(&mut self, ids: &[u32]) -> Result<()> {
+    pub(crate) fn extend(&mut self, ids: &[u32]) -> Result<()> {
         self.memory.extend_from_slice(ids);
         self.len += ids.len();
         if self.memory.len() > self.limit { self.spill() } else { Ok(()) }
@@ -113,7 +113,7 @@ impl TokenWriter {
     }
 
     /// The ids.
-    pub(super) fn finish(mut self) -> Result<TokenIds> {
+    pub(crate) fn finish(mut self) -> Result<TokenIds> {
         if self.file.is_none() {
             return Ok(TokenIds::Memory(self.memory));
         }

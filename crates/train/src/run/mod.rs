@@ -19,16 +19,19 @@ use crate::checkpoint::Checkpoints;
 use crate::classification::Classification;
 use crate::config::dtype::math;
 use crate::config::{RunConfig, TrainConfig};
+use crate::contrastive::Contrastive;
 use crate::event::{Ending, Event, Progress};
 use crate::language_model::LanguageModelling;
 use crate::learner::{EpochOf, Learner, LearnerOptions, PlannedStep, StepReport};
 use crate::log::Log;
+use crate::masked_language_model::MaskedLanguageModelling;
 use crate::metrics_file::TrainLine;
 use crate::objective::{EpochBatches as _, Objective};
 use crate::pointing::Pointing;
 use crate::preparation::{Corpora, Preparation, Stage};
 use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
+use crate::starting_model::Adopted;
 use crate::state::{LogWindow, TrainerState};
 use crate::task::Task;
 use crate::translation::Translation;
@@ -84,6 +87,8 @@ pub fn train(
         Task::Translation => train_by::<Translation>(config, options, on_event),
         Task::Classification => train_by::<Classification>(config, options, on_event),
         Task::LanguageModel => train_by::<LanguageModelling>(config, options, on_event),
+        Task::MaskedLanguageModel => train_by::<MaskedLanguageModelling>(config, options, on_event),
+        Task::Contrastive => train_by::<Contrastive>(config, options, on_event),
         Task::Pointing => train_by::<Pointing>(config, options, on_event),
     }
 }
@@ -189,12 +194,8 @@ impl<'a, O: Objective> Run<'a, O> {
             // A damaged checkpoint may have overwritten some of the parameters.
             learner = Learner::new(&preparation.model, &config.optimizer, learner_options)?;
         }
-        if let (None, Some(folder)) = (&found, &config.init) {
-            learner.load(folder)?;
-            on_event(&Event::Initialised { folder: folder.clone() });
-        }
         if found.is_none() {
-            load_embeddings(&mut learner, config, preparation, on_event)?;
+            initialise(&mut learner, config, preparation, on_event)?;
         }
         learner.move_to(device)?;
         let state = found.unwrap_or_else(TrainerState::new);
@@ -371,13 +372,17 @@ impl<'a, O: Objective> Run<'a, O> {
     }
 }
 
-/// Initialises the embeddings of a new learner from word vectors, if the config names a file.
-fn load_embeddings<O: Objective>(
+/// Gives a new learner the weights of the folder that it starts from, and embeddings of word vectors, as the config names them.
+fn initialise<O: Objective>(
     learner: &mut Learner<O>,
     config: &RunConfig,
     preparation: &Preparation<O>,
     on_event: &mut dyn FnMut(&Event),
 ) -> Result<()> {
+    if let Some(folder) = &config.init {
+        let Adopted { fresh, dropped } = learner.load(folder, &preparation.model)?;
+        on_event(&Event::Initialised { folder: folder.clone(), fresh, dropped });
+    }
     if let (Some(path), Some(vocabulary)) = (&config.embeddings.init, &preparation.vocabulary) {
         let tables = learner.load_embeddings(vocabulary, path)?;
         on_event(&Event::Embedded { path: path.clone(), tables });

@@ -6,7 +6,7 @@ use std::time::Instant;
 use polyhead_tensor::Dtype;
 
 use super::pace::is_set;
-use super::{Run, load_embeddings};
+use super::{Run, initialise};
 use crate::config::{CheckpointConfig, Divergence, FinalModel};
 use crate::event::{Ending, Event};
 use crate::fingerprint::Fingerprint;
@@ -188,7 +188,7 @@ impl<O: Objective> Run<'_, O> {
         } else {
             let options = self.learner.options;
             self.learner = Learner::new(&self.preparation.model, &self.config.optimizer, options)?;
-            load_embeddings(&mut self.learner, self.config, self.preparation, self.on_event)?;
+            initialise(&mut self.learner, self.config, self.preparation, self.on_event)?;
             TrainerState::new()
         };
         self.learner.move_to(self.device)?;

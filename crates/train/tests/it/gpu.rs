@@ -13,7 +13,7 @@ use polyhead_train::{RunOptions, Start, train};
 use crate::toy;
 
 /// True if a GPU can be used; prints the reason if not.
-fn has_gpu() -> bool {
+pub(crate) fn has_gpu() -> bool {
     let found = Device::open("cuda", Math::F32);
     if let Err(error) = &found {
         eprintln!("skipped: {error}");
@@ -27,7 +27,7 @@ fn no_dropout(dtype: &str) -> [String; 3] {
 }
 
 /// The losses of the log.
-fn losses(config: &RunConfig) -> Vec<f64> {
+pub(crate) fn losses(config: &RunConfig) -> Vec<f64> {
     let lines = read(&config.out.join("metrics.jsonl")).unwrap();
     lines
         .iter()

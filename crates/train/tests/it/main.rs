@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod embeddings;
+mod encoder_tasks;
 mod events;
 mod families;
 mod fine_tuning;

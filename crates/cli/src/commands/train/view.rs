@@ -110,6 +110,12 @@ fn text(event: &Event) -> Option<String> {
                 Task::LanguageModel => {
                     format!("{source} training tokens in {pairs} rows{valid}")
                 }
+                Task::MaskedLanguageModel => {
+                    format!("{source} training tokens in {pairs} rows, {target} masked in an epoch{valid}")
+                }
+                Task::Contrastive => {
+                    format!("{pairs} training pairs, {source} and {target} tokens{valid}")
+                }
                 Task::Pointing => {
                     format!("{pairs} training rows, {source} points and {target} steps of answers{valid}")
                 }
@@ -117,7 +123,14 @@ fn text(event: &Event) -> Option<String> {
             text + &skips(skipped)
         }
         Event::Planned(plan) => planned(plan),
-        Event::Initialised { folder } => format!("starting from the weights of {}", folder.display()),
+        Event::Initialised { folder, fresh, dropped } => {
+            let parts = |what: &str, names: &[String]| match names {
+                [] => String::new(),
+                names => format!("; {what}: {}", names.join(", ")),
+            };
+            let [fresh, dropped] = [parts("new, with random weights", fresh), parts("left out", dropped)];
+            format!("starting from the weights of {}{fresh}{dropped}", folder.display())
+        }
         Event::Embedded { path, tables } => embedded(path, tables),
         Event::Resumed { step, damaged } => {
             let mut text = String::new();

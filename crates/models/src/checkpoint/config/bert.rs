@@ -14,6 +14,7 @@ use super::keys::Keys;
 use super::modernbert;
 use crate::checkpoint::names::CheckpointLayout;
 use crate::checkpoint::safetensors::torch_name;
+use crate::transformer::Pooling;
 use crate::transformer::bert::{BertConfig, BertHead, Transform};
 use crate::transformer::config::{Dropout, PositionConfig, StackConfig};
 use crate::{Error, ModelConfig, Result};
@@ -241,6 +242,38 @@ fn transform(
         }
         BertHead::MaskedLanguageModel => (Transform::DenseNorm, Activation::Gelu),
     }
+}
+
+/// The same encoder with another head, without classes: its layers between states and head are those that the class of its
+/// layout has; for a layout of our own, those of the first class that can represent the encoder.
+pub(crate) fn with_head(config: &BertConfig, layout: CheckpointLayout, head: BertHead) -> BertConfig {
+    let bare = BertConfig {
+        head: BertHead::None,
+        transform: Transform::None,
+        pooling: Pooling::First,
+        special_tokens: true,
+        multi_label: false,
+        dropout: Dropout { embedding: 0.0, residual: 0.0, attention: 0.0, activation: 0.0 },
+        labels: Vec::new(),
+        ..config.clone()
+    };
+    let is_own = !CheckpointLayout::ENCODERS.contains(&layout);
+    let of_class = |layout: &CheckpointLayout| compatible(*layout, &bare).is_ok();
+    let class = CheckpointLayout::ENCODERS.into_iter().find(of_class).filter(|_| is_own);
+    let class = class.unwrap_or(if is_own { CheckpointLayout::Bert } else { layout });
+    let mut found = BertConfig { head, multi_label: false, labels: Vec::new(), ..config.clone() };
+    if head == BertHead::None {
+        found.transform = Transform::None;
+    } else if head != config.head && class == CheckpointLayout::Modernbert {
+        if is_own && config.transform == Transform::None {
+            (found.transform_activation, found.transform_bias) = (Activation::Gelu, false);
+        }
+        found.transform = Transform::DenseNorm;
+    } else if head != config.head {
+        (found.transform, found.transform_activation) = transform(class, head, config.activation, false);
+        found.transform_bias = true;
+    }
+    found
 }
 
 /// The names of the classes.

@@ -23,7 +23,7 @@ use super::names::CheckpointLayout;
 use super::safetensors::Weights;
 use crate::{Error, ModelConfig, Result};
 
-pub(super) use bert::text as bert_text;
+pub(super) use bert::{text as bert_text, with_head};
 pub(super) use decoder_only::text as decoder_only_text;
 pub use marian::marian_compatible;
 pub(super) use marian::{generation_text, text as marian_text};

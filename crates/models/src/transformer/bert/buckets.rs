@@ -25,13 +25,13 @@ impl PositionBuckets {
         Self { weight, n_buckets, n_heads }
     }
 
-    /// The bias of the scores: n_heads × length × length.
+    /// The bias of the scores: n_heads × length × length. It has no gradient: in training the scores of buckets stay as they are.
     ///
     /// # Errors
-    /// In training, since the kernel gives a bias no gradient.
+    /// In training on a GPU, whose attention computes a bias on the CPU, which no CUDA graph can contain.
     pub fn bias(&self, pass: &Pass<'_>, length: usize) -> Result<Tensor> {
-        if pass.tape.is_training() {
-            let message = "relative position buckets in training, expected other positions".to_owned();
+        if pass.tape.is_training() && !pass.parameters.device().is_cpu() {
+            let message = "relative position buckets in training on a GPU, expected the CPU".to_owned();
             return Err(Error::Request { message });
         }
         let table = pass.parameter(self.weight).value().to_host()?;

@@ -275,7 +275,8 @@ impl BertConfig {
 
     /// Activations, in elements, that a training step stores per token.
     pub(crate) fn activation_elements(&self) -> usize {
-        let words = if self.head == BertHead::MaskedLanguageModel { self.vocab_size } else { 0 };
+        // The loss of masked words is computed at every seventh position or so.
+        let words = if self.head == BertHead::MaskedLanguageModel { self.vocab_size / 7 } else { 0 };
         let inner = 2 + usize::from(self.gated);
         self.encoder.n_layers * (10 * self.d_model + inner * self.encoder.d_ff) + 2 * words
     }

@@ -195,6 +195,17 @@ impl BertEncoder {
         Ok(self.embedding.logits(pass, &states, Some(bias))?)
     }
 
+    /// The input, weight and bias of the output layer over the vocabulary, for an operation that is fused with it; `None` if the
+    /// logits are wanted.
+    ///
+    /// # Errors
+    /// If the model is no masked language model.
+    pub(crate) fn word_output(&self, pass: &Pass<'_>, states: &Var) -> Result<Option<(Var, Var, Var)>> {
+        let bias = self.output_bias.ok_or_else(|| self.without("scores of words"))?;
+        let Some((weight, Some(bias))) = self.embedding.output(pass, Some(bias)) else { return Ok(None) };
+        Ok(Some((self.transformed(pass, states.clone())?, weight, bias)))
+    }
+
     fn transformed(&self, pass: &Pass<'_>, x: Var) -> Result<Var> {
         let Some(TransformLayer { dense, options, norm }) = &self.transform else { return Ok(x) };
         let x = dense.forward_with(pass, &x, *options)?;

@@ -20,7 +20,7 @@ use self::merges::MergeOptions;
 use self::unigram::UnigramOptions;
 use super::hugging_face::{HuggingFace, TokenizerParts};
 use super::normalization::Normalization;
-use super::special::SpecialTokens;
+use super::special::{SpecialTokens, TextFrame};
 use super::words::WordSplit;
 use crate::{Error, Result};
 
@@ -176,6 +176,7 @@ impl TrainOptions {
     fn split(&self) -> WordSplit {
         match self.kind {
             TokenizerKind::Word => self.word_split,
+            TokenizerKind::WordPiece if self.special.frame == TextFrame::StartAndEnd => WordSplit::Words,
             TokenizerKind::Character => WordSplit::Whole,
             _ => WordSplit::Punctuation,
         }

@@ -1,0 +1,139 @@
+//! Validation of text vectors: share of sources whose nearest target, of all in the validation set, is their own; and the loss.
+
+use std::collections::BTreeMap;
+
+use polyhead_engine::{LoadOptions, LongTexts, TextEncoder};
+use polyhead_text::batch::BatchOptions;
+use rayon::prelude::*;
+
+use super::Contrastive;
+use super::dataset::{PairEpoch, TextPairs};
+use crate::Result;
+use crate::config::{Metric, RunConfig};
+use crate::objective::{
+    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
+};
+use crate::run_corpus::RunCorpus;
+
+/// Texts encoded between two checks for a stop request.
+const CHUNK: usize = 1024;
+
+/// The validation pairs of a run.
+#[derive(Debug)]
+pub(crate) struct PairValidation {
+    batches: PairEpoch,
+    sources: Vec<String>,
+    targets: Vec<String>,
+    metric: Metric,
+    max_len: usize,
+    skipped: usize,
+}
+
+impl PairValidation {
+    pub(super) fn new(data: &TextPairs, corpora: &[RunCorpus], config: &RunConfig) -> Result<Self> {
+        let metric = config.validation.metric;
+        if !matches!(metric, Metric::Accuracy | Metric::Loss) {
+            return Err(unsupported_metric(metric.name(), "accuracy or loss"));
+        }
+        let most = if config.validation.max_pairs == 0 { usize::MAX } else { config.validation.max_pairs };
+        let (mut sources, mut targets) = (Vec::new(), Vec::new());
+        for run_corpus in corpora {
+            let mut pairs = run_corpus.corpus.pairs()?;
+            let end = sources.len().saturating_add(most);
+            while let Some(pair) = pairs.next_pair()?
+                && sources.len() < end
+            {
+                if !pair.source.trim().is_empty() && !pair.target.trim().is_empty() {
+                    sources.push(pair.source.to_owned());
+                    targets.push(pair.target.to_owned());
+                }
+            }
+        }
+        // Batches as in training, in an order of their own: the loss of a pair depends on its batch.
+        let max_rows = if config.train.max_rows == 0 { usize::MAX } else { config.train.max_rows };
+        let options =
+            BatchOptions { max_tokens: config.train.max_tokens, max_rows, ..BatchOptions::default() };
+        let batches = data.epoch(options, 0)?;
+        let skipped = data.skipped().too_long + data.skipped().empty;
+        let max_len = config.model.max_len();
+        Ok(Self { batches, sources, targets, metric, max_len, skipped })
+    }
+
+    /// The target that is nearest to each source; `None` if `watch` returned false.
+    fn nearest(
+        &self,
+        candidate: Candidate<'_, Contrastive>,
+        watch: ValidationWatch<'_>,
+    ) -> Result<Option<Vec<usize>>> {
+        let options = LoadOptions { device: candidate.device.clone(), ..LoadOptions::default() };
+        let encoder = TextEncoder::load(candidate.folder, &options)?;
+        let mut vectors: [Vec<Vec<f32>>; 2] = Default::default();
+        let all = self.sources.len() + self.targets.len();
+        for (side, texts) in [&self.sources, &self.targets].into_iter().enumerate() {
+            for part in texts.chunks(CHUNK) {
+                if !watch(vectors.iter().map(Vec::len).sum(), all) {
+                    return Ok(None);
+                }
+                let part: Vec<&str> = part.iter().map(String::as_str).collect();
+                for found in encoder.embed(&part, LongTexts::Truncate)? {
+                    vectors[side].push(found?.vector);
+                }
+            }
+        }
+        let [sources, targets] = vectors;
+        let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+        let nearest = |source: &Vec<f32>| {
+            let scores = targets.iter().map(|target| product(source, target)).enumerate();
+            // Of equals the first.
+            let best = scores.reduce(|best, next| if next.1 > best.1 { next } else { best });
+            best.map_or(0, |(index, _)| index)
+        };
+        Ok(Some(sources.par_iter().map(nearest).collect()))
+    }
+
+    fn validation(
+        &self,
+        candidate: Candidate<'_, Contrastive>,
+        watch: ValidationWatch<'_>,
+    ) -> Result<Option<(Validation, Vec<usize>)>> {
+        let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
+        let Some(nearest) = self.nearest(candidate, watch)? else { return Ok(None) };
+        // A text may be the partner of several.
+        let is_own = |(row, found): (usize, &usize)| self.targets[*found] == self.targets[row];
+        let right = nearest.iter().enumerate().filter(|row| is_own(*row)).count();
+        let accuracy = 100.0 * right as f64 / nearest.len().max(1) as f64;
+        let merit = if self.metric == Metric::Accuracy { accuracy } else { -loss };
+        let scores = BTreeMap::from([("accuracy".into(), accuracy)]);
+        Ok(Some((Validation { loss, scores, merit, sample: None }, nearest)))
+    }
+}
+
+impl ValidationSet<Contrastive> for PairValidation {
+    fn validate(
+        &self,
+        candidate: Candidate<'_, Contrastive>,
+        turn: u64,
+        watch: ValidationWatch<'_>,
+    ) -> Result<Option<Validation>> {
+        let Some((found, nearest)) = self.validation(candidate, watch)? else { return Ok(None) };
+        let sample = (turn as usize * 7).checked_rem(self.sources.len()).map(|at| ValidationSample {
+            source: self.sources[at].clone(),
+            reference: self.targets[at].clone(),
+            output: self.targets[nearest[at]].clone(),
+        });
+        Ok(Some(Validation { sample, ..found }))
+    }
+
+    fn validate_finished(
+        &self,
+        candidate: Candidate<'_, Contrastive>,
+        _: usize,
+        watch: ValidationWatch<'_>,
+    ) -> Result<Option<Validation>> {
+        Ok(self.validation(candidate, watch)?.map(|(found, _)| found))
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.sources.len(), self.skipped)
+    }
+}
