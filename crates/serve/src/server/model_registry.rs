@@ -1,10 +1,11 @@
-//! The model registry: translators and language models are loaded on demand, and unloaded when another needs the memory.
+//! The model registry: translators, language models and encoders are loaded on demand, and unloaded when another needs the memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
+use polyhead_engine::encoder::EncoderSummary;
 use polyhead_models::checkpoint::read_config;
 use polyhead_models::{ModelConfig, View};
 use polyhead_tensor::{Dtype, Parameters};
@@ -13,6 +14,7 @@ use polyhead_translate::languages::{Languages, name, short};
 use polyhead_translate::{Engine, LoadOptions};
 use serde::Serialize;
 
+use super::encoder::{EncoderEntry, EncoderUse, LoadedEncoder};
 use super::generation::{GenerationPool, LoadedGenerator};
 use crate::front::ErrorResponse;
 use crate::front::fields::quoted;
@@ -46,6 +48,7 @@ pub(crate) struct ModelRegistry {
     slots: Vec<ModelSlot<LoadedModel>>,
     /// The language models.
     generators: Vec<ModelSlot<LoadedGenerator>>,
+    encoders: Vec<ModelSlot<LoadedEncoder>>,
     pool: Arc<GenerationPool>,
     options: LoadOptions,
     /// Memory limit of the process in bytes.
@@ -100,6 +103,22 @@ impl Served for LoadedGenerator {
     fn unload(self) {
         self.close();
     }
+}
+
+impl Served for LoadedEncoder {
+    type About = Arc<EncoderSummary>;
+
+    fn about(folder: &Path) -> Result<Self::About> {
+        Ok(Arc::new(EncoderSummary::of_folder(folder)?))
+    }
+
+    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
+        let LoadOptions { device, dtype, .. } = registry.options.clone();
+        let options = polyhead_engine::LoadOptions { device, dtype };
+        Self::load((&model.name, &model.folder), &options, registry.count())
+    }
+
+    fn unload(self) {}
 }
 
 /// What is known of a model that was read again, and the model if it was loaded.
@@ -165,7 +184,7 @@ impl ModelRegistry {
         max_memory: Option<u64>,
         pool: Arc<GenerationPool>,
     ) -> Result<Self> {
-        let (mut slots, mut generators) = (Vec::new(), Vec::new());
+        let (mut slots, mut generators, mut encoders) = (Vec::new(), Vec::new(), Vec::new());
         for (index, model) in models.iter().enumerate() {
             if models[..index].iter().any(|other| other.name == model.name) {
                 let message = format!("two models called {:?}, expected different names", model.name);
@@ -174,28 +193,36 @@ impl ModelRegistry {
             if let Some(config) = language_model(&model.folder) {
                 let bytes = generator_forecast(&model.folder, config, options.dtype);
                 generators.push(ModelSlot::new(model, bytes)?);
+            } else if is_encoder(&model.folder) {
+                let summary = EncoderSummary::of_folder(&model.folder)?;
+                encoders
+                    .push(ModelSlot::new(model, encoder_forecast(&summary, options.dtype, pool.threads))?);
             } else {
                 slots.push(ModelSlot::new(model, forecast(&model.folder))?);
             }
         }
         let (loading, serial) = (Mutex::new(()), AtomicU64::new(0));
-        let registry = Self { slots, generators, pool, options, max_memory, loading, serial };
+        let registry = Self { slots, generators, encoders, pool, options, max_memory, loading, serial };
         for (folder, bytes) in registry
             .slots
             .iter()
             .map(ModelSlot::forecast)
             .chain(registry.generators.iter().map(ModelSlot::forecast))
+            .chain(registry.encoders.iter().map(ModelSlot::forecast))
         {
             registry.check_memory(folder, bytes)?;
         }
-        match models.first() {
-            None => {}
-            Some(first) if registry.generators.first().is_some_and(|own| own.model == *first) => {
-                registry.generator(None)?;
-            }
-            Some(_) => drop(registry.loaded(0)?),
+        if let Some(first) = models.first() {
+            load_first(&registry.slots, first, &registry)?;
+            load_first(&registry.generators, first, &registry)?;
+            load_first(&registry.encoders, first, &registry)?;
         }
         Ok(registry)
+    }
+
+    /// Compute dtype of the models.
+    pub(crate) fn dtype(&self) -> Dtype {
+        self.options.dtype
     }
 
     /// True if there are translators.
@@ -231,7 +258,7 @@ impl ModelRegistry {
         sample: &str,
     ) -> Result<usize> {
         if self.slots.is_empty() {
-            let hint = "its language models answer /v1/completions and /v1/chat/completions";
+            let hint = "/v1/models lists the models of this server; /docs has their calls";
             return Err(Error::request("this server has no translation model", hint));
         }
         if let Some(name) = model {
@@ -289,6 +316,43 @@ impl ModelRegistry {
         Err(Error::Refused(ErrorResponse::new(StatusCode::NOT_FOUND, found, hint)))
     }
 
+    /// An encoder by its name, default: the first for this use; loaded if necessary.
+    ///
+    /// # Errors
+    /// 404 if there is none of this name, 424 if it cannot be used so, or if it cannot be loaded.
+    pub(crate) fn encoder(&self, name: Option<&str>, needed: EncoderUse) -> Result<Arc<LoadedEncoder>> {
+        let about = |slot: &&ModelSlot<LoadedEncoder>| slot.lock().about.clone();
+        let found = match name {
+            Some(name) => self.encoders.iter().find(|slot| slot.model.name == name),
+            None => {
+                let meant = self.encoders.iter().find(|slot| needed.is_meant(&about(slot)));
+                meant.or_else(|| self.encoders.iter().find(|slot| needed.fits(&about(slot))))
+            }
+        };
+        if let Some(slot) = found.filter(|slot| needed.fits(&about(slot))) {
+            return self.loaded_in(slot);
+        }
+        let refused = |status, message: String| {
+            Err(Error::Refused(ErrorResponse::new(status, message, "/v1/models lists all models")))
+        };
+        let described = needed.described();
+        match (found, name) {
+            (Some(_), Some(name)) => {
+                refused(StatusCode::FAILED_DEPENDENCY, format!("model {name:?} is not {described}"))
+            }
+            (None, Some(name)) if !self.encoders.is_empty() => {
+                let known: Vec<&str> = self.encoders.iter().map(|slot| slot.model.name.as_str()).collect();
+                let known = known.join(", ");
+                let message = format!("no encoder {}, expected one of {known}", quoted(name));
+                refused(StatusCode::NOT_FOUND, message)
+            }
+            _ => refused(
+                StatusCode::FAILED_DEPENDENCY,
+                format!("this server has no model that is {described}"),
+            ),
+        }
+    }
+
     fn loaded_in<T: Served>(&self, slot: &ModelSlot<T>) -> Result<Arc<T>> {
         if let Some(found) = slot.take(self.count()) {
             return Ok(found);
@@ -322,20 +386,11 @@ impl ModelRegistry {
 
     /// Unloads the least recently used model that no request holds; false if there is none.
     pub(crate) fn unload_one(&self) -> bool {
-        let translator = self.slots.iter().filter_map(ModelSlot::idle).min();
-        let generator = self.generators.iter().filter_map(ModelSlot::idle).min();
-        let is_translator = match (translator, generator) {
-            (None, None) => return false,
-            (Some(translator), Some(generator)) => translator < generator,
-            (translator, None) => translator.is_some(),
-            (None, Some(_)) => false,
-        };
-        let used = if is_translator { translator } else { generator };
-        if is_translator {
-            self.slots.iter().filter(|slot| slot.idle() == used).for_each(ModelSlot::unload);
-        } else {
-            self.generators.iter().filter(|slot| slot.idle() == used).for_each(ModelSlot::unload);
-        }
+        let least = [least_used(&self.slots), least_used(&self.generators), least_used(&self.encoders)];
+        let Some(used) = least.into_iter().flatten().min() else { return false };
+        unload_used(&self.slots, used);
+        unload_used(&self.generators, used);
+        unload_used(&self.encoders, used);
         polyhead_tensor::pool::clear();
         true
     }
@@ -349,7 +404,9 @@ impl ModelRegistry {
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let translators = self.read_again(&self.slots)?;
         let generators = self.read_again(&self.generators)?;
-        Ok(replace(&self.slots, translators) + replace(&self.generators, generators))
+        let encoders = self.read_again(&self.encoders)?;
+        let count = replace(&self.slots, translators) + replace(&self.generators, generators);
+        Ok(count + replace(&self.encoders, encoders))
     }
 
     /// Reads folders again, and loads the models that are loaded.
@@ -409,6 +466,16 @@ impl ModelRegistry {
         self.generators.iter().map(entry).collect()
     }
 
+    /// All encoders.
+    pub(crate) fn encoders(&self) -> Vec<EncoderEntry> {
+        let entry = |slot: &ModelSlot<LoadedEncoder>| {
+            let state = slot.lock();
+            let is_loaded = state.loaded.is_some();
+            EncoderEntry { name: slot.model.name.clone(), is_loaded, summary: state.about.clone() }
+        };
+        self.encoders.iter().map(entry).collect()
+    }
+
     /// Unloads all language models, once their texts are finished or abandoned.
     pub(crate) fn close(&self) {
         self.generators.iter().for_each(ModelSlot::unload);
@@ -417,13 +484,36 @@ impl ModelRegistry {
     /// Estimated bytes of all loaded models.
     pub(crate) fn bytes(&self) -> u64 {
         let translators: u64 = self.slots.iter().map(ModelSlot::loaded_bytes).sum();
-        translators + self.generators.iter().map(ModelSlot::loaded_bytes).sum::<u64>()
+        let encoders: u64 = self.encoders.iter().map(ModelSlot::loaded_bytes).sum();
+        translators + encoders + self.generators.iter().map(ModelSlot::loaded_bytes).sum::<u64>()
     }
 
     /// The next value of the counter.
     fn count(&self) -> u64 {
         self.serial.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// Loads the first model of the options, if it is one of these.
+fn load_first<T: Served>(
+    slots: &[ModelSlot<T>],
+    first: &ModelFolder,
+    registry: &ModelRegistry,
+) -> Result<()> {
+    match slots.first().filter(|slot| slot.model == *first) {
+        Some(slot) => registry.loaded_in(slot).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// The least time of the last use of models that no request holds.
+fn least_used<T: Served>(slots: &[ModelSlot<T>]) -> Option<u64> {
+    slots.iter().filter_map(ModelSlot::idle).min()
+}
+
+/// Unloads the model that was used at this time, if it is one of these.
+fn unload_used<T: Served>(slots: &[ModelSlot<T>], used: u64) {
+    slots.iter().filter(|slot| slot.idle() == Some(used)).for_each(ModelSlot::unload);
 }
 
 /// Replaces models by those that were read again; the number of loaded ones.
@@ -491,11 +581,32 @@ fn language_model(folder: &Path) -> Option<ModelConfig> {
     (config.view() == View::LanguageModel).then_some(config)
 }
 
-/// Estimated bytes of a loaded language model, whose weights may be stored as 16-bit numbers.
+/// True for a folder with an encoder.
+fn is_encoder(folder: &Path) -> bool {
+    let is_listed = folder.join("modules.json").exists();
+    is_listed || read_config(folder).is_ok_and(|(config, _)| config.view() == View::Encoder)
+}
+
+/// Estimated bytes of a loaded language model.
 fn generator_forecast(folder: &Path, config: ModelConfig, dtype: Dtype) -> u64 {
     let mut parameters = Parameters::default();
     let is_known = polyhead_models::LanguageModel::new(config, &mut parameters).is_ok();
     let numbers = if is_known { parameters.count() as u64 } else { 0 };
+    parameter_bytes(folder, numbers, dtype)
+}
+
+/// Estimated bytes of a loaded encoder, and of the states of a batch on each thread.
+fn encoder_forecast(summary: &EncoderSummary, dtype: Dtype, threads: usize) -> u64 {
+    let tokens = summary.max_len.clamp(512, 8192);
+    let states = STATE_BYTES * summary.d_model * tokens * threads;
+    parameter_bytes(&summary.folder, summary.n_parameters as u64, dtype) + states as u64
+}
+
+/// Bytes for each token and number of its state while a batch of texts is encoded.
+const STATE_BYTES: usize = 64;
+
+/// Estimated bytes of a loaded model with so many parameters, which may be stored as 16-bit numbers.
+fn parameter_bytes(folder: &Path, numbers: u64, dtype: Dtype) -> u64 {
     let files = weight_bytes(folder);
     // Files of int8 weights have little more than a byte for each.
     let is_int8 = dtype == Dtype::Int8 || 2 * files < 3 * numbers;
