@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polyhead_attention::Pass;
+use polyhead_attention::{Pass, Watch};
 use polyhead_models::encoder::EncoderHead;
 use polyhead_models::{Encoder, Ids};
 use polyhead_tensor::ops::elementwise::sigmoid;
@@ -31,13 +31,18 @@ pub enum ClassScores {
 }
 
 impl TextEncoder {
-    /// The scores of the classes of each text that was read, in the order of the labels.
+    /// The scores of the classes of each text that was read, in the order of the labels, as long as they are wanted.
     ///
     /// # Errors
-    /// If the model has no classes of texts, or the device fails.
-    pub fn class_scores(&self, inputs: &[&TextInput], scores: ClassScores) -> Result<Vec<Vec<f32>>> {
+    /// If they are no longer wanted, the model has no classes of texts, or the device fails.
+    pub fn class_scores(
+        &self,
+        inputs: &[&TextInput],
+        scores: ClassScores,
+        watch: Option<Watch<'_>>,
+    ) -> Result<Vec<Vec<f32>>> {
         self.expect_head(EncoderHead::Classes)?;
-        self.run_read(inputs, |pass, ids, _| self.batch_scores((pass, ids), scores))
+        self.run_read(inputs, watch, |pass, ids, _| self.batch_scores((pass, ids), scores))
     }
 
     fn batch_scores(&self, (pass, ids): (&Pass<'_>, &Ids), scores: ClassScores) -> Result<Vec<Vec<f32>>> {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use polyhead_attention::Pass;
+use polyhead_attention::{Pass, Watch};
 use polyhead_models::Ids;
 use polyhead_models::encoder::EncoderHead;
 use rayon::prelude::*;
@@ -67,12 +67,17 @@ impl TextEncoder {
         Ok(found.into_iter().map(|found| found.map(text)).collect())
     }
 
-    /// The vector of each prepared text.
+    /// The vector of each text that was prepared, as long as they are wanted.
     ///
     /// # Errors
-    /// If the device fails.
-    pub fn vectors(&self, inputs: &[&TextInput], normalisation: Normalisation) -> Result<Vec<Vec<f32>>> {
-        self.run_read(inputs, |pass, ids, rows| self.batch_vectors((pass, ids), rows, normalisation))
+    /// If they are no longer wanted, or the device fails.
+    pub fn vectors(
+        &self,
+        inputs: &[&TextInput],
+        normalisation: Normalisation,
+        watch: Option<Watch<'_>>,
+    ) -> Result<Vec<Vec<f32>>> {
+        self.run_read(inputs, watch, |pass, ids, rows| self.batch_vectors((pass, ids), rows, normalisation))
     }
 
     fn batch_vectors(
@@ -118,12 +123,12 @@ impl TextEncoder {
         Ok(rows.iter().enumerate().map(own).collect())
     }
 
-    /// The states of the tokens of each text that was read, n_tokens × d_model.
+    /// The states of the tokens of each text that was read, n_tokens × d_model, as long as they are wanted.
     ///
     /// # Errors
-    /// If the model has no states, or the device fails.
-    pub fn token_states(&self, inputs: &[&TextInput]) -> Result<Vec<Vec<f32>>> {
-        self.run_read(inputs, |pass, ids, rows| {
+    /// If they are no longer wanted, the model has no states, or the device fails.
+    pub fn token_states(&self, inputs: &[&TextInput], watch: Option<Watch<'_>>) -> Result<Vec<Vec<f32>>> {
+        self.run_read(inputs, watch, |pass, ids, rows| {
             self.map_states((pass, ids), rows, |states, _| states.to_vec())
         })
     }

@@ -67,6 +67,19 @@ impl EncoderSummary {
     }
 }
 
+impl EncoderSummary {
+    /// The kind of model in words.
+    pub fn described(&self) -> &'static str {
+        match self.head {
+            EncoderHead::None => "encoder",
+            EncoderHead::Classes if self.labels.len() == 1 => "reranker",
+            EncoderHead::Classes => "classifier",
+            EncoderHead::TokenClasses => "classifier of tokens",
+            EncoderHead::MaskedLanguageModel => "masked language model",
+        }
+    }
+}
+
 impl TextInput {
     /// The same without the tokens' spellings and places in the text, which only tagging needs.
     #[must_use]

@@ -190,7 +190,7 @@ impl WorkerPool {
                 &self.counters.meter
             }
             WorkBatch::Texts(texts) => {
-                self.encode(texts);
+                self.encode(texts, &look);
                 self.encoder_counters.batches.fetch_add(1, Ordering::Relaxed);
                 &self.encoder_counters.meter
             }
@@ -200,9 +200,10 @@ impl WorkerPool {
         took
     }
 
-    /// Encodes a batch and sends the replies; a batch that fails is tried again text by text.
-    fn encode(&self, batch: Vec<QueuedText>) {
-        match QueuedText::run(&batch) {
+    /// Encodes a batch and sends the replies; a batch that fails is tried again text by text. `between` is called between
+    /// layers.
+    fn encode(&self, batch: Vec<QueuedText>, between: &(dyn Fn() + Sync)) {
+        match QueuedText::run(&batch, between) {
             Ok(found) => batch
                 .into_iter()
                 .zip(found)
@@ -212,7 +213,7 @@ impl WorkerPool {
                     text.finish(Err(error), &self.encoder_counters);
                 });
             }
-            Err(_) => batch.into_iter().for_each(|text| self.encode(vec![text])),
+            Err(_) => batch.into_iter().for_each(|text| self.encode(vec![text], between)),
         }
     }
 

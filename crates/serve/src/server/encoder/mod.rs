@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use polyhead_attention::Watch;
 use polyhead_engine::classify::ClassScores;
 use polyhead_engine::encoder::modules::Normalisation;
 use polyhead_engine::encoder::{EncoderSummary, TextInput};
@@ -122,7 +123,7 @@ impl LoadedEncoder {
         let encoder = TextEncoder::load(folder, options)?;
         let summary = Arc::new(EncoderSummary::of_folder(folder)?);
         let input = encoder.prepare("a", None, LongTexts::Truncate)?;
-        let vector = encoder.vectors(&[&input], Normalisation::AsModel)?.pop().unwrap_or_default();
+        let vector = encoder.vectors(&[&input], Normalisation::AsModel, None)?.pop().unwrap_or_default();
         Ok(Self { encoder, name: name.to_owned(), serial, width: vector.len(), summary })
     }
 
@@ -161,15 +162,20 @@ impl QueuedText {
         self.reply.is_closed()
     }
 
-    /// The outputs of a batch, whose texts share one model and one output.
-    pub(crate) fn run(batch: &[Self]) -> Result<Vec<Vec<f32>>> {
+    /// The outputs of a batch, whose texts share one model and one output. `between` is called between layers.
+    pub(crate) fn run(batch: &[Self], between: &(dyn Fn() + Sync)) -> Result<Vec<Vec<f32>>> {
         let Some(Self { loaded, output, .. }) = batch.first() else { return Ok(Vec::new()) };
         let inputs: Vec<&TextInput> = batch.iter().map(|text| &text.input).collect();
         let encoder = &loaded.encoder;
+        let is_wanted = || {
+            between();
+            !batch.iter().all(Self::is_abandoned)
+        };
+        let watch = Some(Watch(&is_wanted));
         let work = || match *output {
-            EncoderOutput::Vector(normalisation) => encoder.vectors(&inputs, normalisation),
-            EncoderOutput::TokenStates => encoder.token_states(&inputs),
-            EncoderOutput::Scores(scores) => encoder.class_scores(&inputs, scores),
+            EncoderOutput::Vector(normalisation) => encoder.vectors(&inputs, normalisation, watch),
+            EncoderOutput::TokenStates => encoder.token_states(&inputs, watch),
+            EncoderOutput::Scores(scores) => encoder.class_scores(&inputs, scores, watch),
         };
         let found = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))??;
         if found.iter().flatten().any(|number| !number.is_finite()) {

@@ -130,7 +130,7 @@ pub(super) async fn embed(
     request: Request,
 ) -> Result<Response, TeiError> {
     let read = TeiRequest::read(&state, request, EMBED).await?;
-    let fields = CallFields::new(&read.fields, EMBED)?;
+    let fields = CallFields::without_parameters(&read.fields, EMBED)?;
     let is_unit = fields.boolean("normalize")?.unwrap_or(true);
     let normalisation = if is_unit { Normalisation::Unit } else { Normalisation::Left };
     let call = read.call(&fields, fields.inputs()?)?;
@@ -143,7 +143,7 @@ pub(super) async fn embed_all(
     request: Request,
 ) -> Result<Response, TeiError> {
     let read = TeiRequest::read(&state, request, EMBED_ALL).await?;
-    let fields = CallFields::new(&read.fields, EMBED_ALL)?;
+    let fields = CallFields::without_parameters(&read.fields, EMBED_ALL)?;
     let call = read.call(&fields, fields.inputs()?)?;
     let (needed, output) = (EncoderUse::TokenStates, EncoderOutput::TokenStates);
     let call = EncoderCall { needed, output, ..call };
@@ -161,7 +161,7 @@ pub(super) async fn rerank(
     request: Request,
 ) -> Result<Response, TeiError> {
     let read = TeiRequest::read(&state, request, RERANK).await?;
-    let fields = CallFields::new(&read.fields, RERANK)?;
+    let fields = CallFields::without_parameters(&read.fields, RERANK)?;
     let query = fields.text("query")?;
     let query = query.ok_or_else(|| TeiError::field("query: nothing, expected a text", HINT))?;
     let texts = texts(fields.value("texts"), "texts")?;
@@ -183,7 +183,7 @@ pub(super) async fn predict(
     request: Request,
 ) -> Result<Response, TeiError> {
     let read = TeiRequest::read(&state, request, PREDICT).await?;
-    let fields = CallFields::new(&read.fields, PREDICT)?;
+    let fields = CallFields::without_parameters(&read.fields, PREDICT)?;
     let (inputs, is_one) = match PredictInputs::read(fields.value("inputs"))? {
         PredictInputs::One(input) => (vec![input], true),
         PredictInputs::Many(inputs) => (inputs, false),

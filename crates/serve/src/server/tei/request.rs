@@ -20,17 +20,21 @@ impl<'a> CallFields<'a> {
             let hint = format!("{HINT}; the server accepts {}", known.join(", "));
             return Err(TeiError::field(format!("unknown field {}", quoted(unknown)), hint));
         }
-        // Clients of other tasks of Hugging Face send it empty.
-        if let Some(parameters) = fields.value("parameters").filter(|_| !known.contains(&"sentences"))
-            && !parameters.is_null()
-            && parameters.as_object().is_none_or(|members| !members.is_empty())
-        {
+        Ok(Self(fields))
+    }
+
+    /// The same without `parameters`, which clients of other tasks of Hugging Face send empty.
+    pub(super) fn without_parameters(fields: &'a Fields, known: &[&str]) -> Result<Self, TeiError> {
+        let own = Self::new(fields, known)?;
+        let parameters = fields.value("parameters").filter(|value| !value.is_null());
+        let is_empty = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
+        if parameters.is_some_and(|parameters| !is_empty(&parameters)) {
             return Err(TeiError::field(
                 "parameters: a value, expected none",
                 "send its members beside inputs",
             ));
         }
-        Ok(Self(fields))
+        Ok(own)
     }
 
     pub(super) fn value(&self, name: &str) -> Option<Value> {
