@@ -2,7 +2,7 @@
 //!
 //! 1. [`scheduler`] translates texts: it queues their sentences (`queue.rs`), which worker threads take in batches
 //!    (`worker_pool.rs`), and caches translations (`cache.rs`).
-//! 2. [`model_registry`] holds the models and loads them on demand.
+//! 2. [`model_registry`] holds the models and loads them on demand (`model_slot.rs`, `model_forecast.rs`).
 //! 3. [`mod@routes`] maps paths to handlers: `libre.rs` has LibreTranslate's calls, `v1.rs` and `stream.rs` our own, `about.rs`
 //!    health, metrics and the API description. `documents.rs` extracts the texts of a document, [`request`] sends them to the
 //!    scheduler, and [`answers`] defines the JSON of the answers; `language_set.rs` checks and detects languages, `lexical.rs` reads lexical constraints, [`files`]
@@ -27,7 +27,9 @@ mod libre;
 mod lifecycle;
 pub mod limits;
 mod memory_plan;
+mod model_forecast;
 pub mod model_registry;
+mod model_slot;
 mod openai;
 mod queue;
 pub mod request;

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::StatusCode;
 use polyhead_engine::encoder::EncoderSummary;
 use polyhead_models::checkpoint::read_config;
-use polyhead_models::{ModelConfig, View};
 use polyhead_tensor::{Dtype, Parameters};
 use polyhead_text::language::Identifier;
 use polyhead_translate::languages::{Languages, name, short};
@@ -16,6 +15,8 @@ use serde::Serialize;
 
 use super::encoder::{EncoderEntry, EncoderUse, LoadedEncoder};
 use super::generation::{GenerationPool, LoadedGenerator};
+use super::model_forecast::{encoder_forecast, forecast, generator_forecast, is_encoder, language_model};
+use super::model_slot::{ModelSlot, Served, least_used, unload_used};
 use crate::front::ErrorResponse;
 use crate::front::fields::quoted;
 use crate::front::process::resident_bytes;
@@ -41,6 +42,9 @@ pub struct LoadedModel {
     pub serial: u64,
 }
 
+/// Working memory in bytes, beside the models.
+const WORK: u64 = 64 << 20;
+
 /// All models, in the order of the options.
 #[derive(Debug)]
 pub(crate) struct ModelRegistry {
@@ -56,17 +60,6 @@ pub(crate) struct ModelRegistry {
     /// Held while a model is loaded: one at a time.
     loading: Mutex<()>,
     serial: AtomicU64,
-}
-
-/// A kind of models.
-trait Served: Sized {
-    /// What is known of a model that is not loaded.
-    type About: Clone + std::fmt::Debug;
-
-    fn about(folder: &Path) -> Result<Self::About>;
-    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self>;
-    /// Frees its memory.
-    fn unload(self);
 }
 
 impl Served for LoadedModel {
@@ -123,22 +116,6 @@ impl Served for LoadedEncoder {
 
 /// What is known of a model that was read again, and the model if it was loaded.
 type Reloaded<T> = (<T as Served>::About, Option<Arc<T>>);
-
-#[derive(Debug)]
-struct ModelSlot<T: Served> {
-    model: ModelFolder,
-    state: Mutex<SlotState<T>>,
-}
-
-#[derive(Debug)]
-struct SlotState<T: Served> {
-    about: T::About,
-    loaded: Option<Arc<T>>,
-    /// Estimated bytes while it is loaded.
-    bytes: u64,
-    /// Time of the last use, by the registry's counter.
-    used: u64,
-}
 
 /// A source language and its target languages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -506,16 +483,6 @@ fn load_first<T: Served>(
     }
 }
 
-/// The least time of the last use of models that no request holds.
-fn least_used<T: Served>(slots: &[ModelSlot<T>]) -> Option<u64> {
-    slots.iter().filter_map(ModelSlot::idle).min()
-}
-
-/// Unloads the model that was used at this time, if it is one of these.
-fn unload_used<T: Served>(slots: &[ModelSlot<T>], used: u64) {
-    slots.iter().filter(|slot| slot.idle() == Some(used)).for_each(ModelSlot::unload);
-}
-
 /// Replaces models by those that were read again; the number of loaded ones.
 fn replace<T: Served>(slots: &[ModelSlot<T>], next: Vec<Reloaded<T>>) -> usize {
     let count = next.iter().filter(|(_, loaded)| loaded.is_some()).count();
@@ -531,110 +498,6 @@ impl ModelSlot<LoadedModel> {
         self.lock().about.clone()
     }
 }
-
-impl<T: Served> ModelSlot<T> {
-    fn new(model: &ModelFolder, bytes: u64) -> Result<Self> {
-        let state = SlotState { about: T::about(&model.folder)?, loaded: None, bytes, used: 0 };
-        Ok(Self { model: model.clone(), state: Mutex::new(state) })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SlotState<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Its folder, and its estimated bytes while it is loaded.
-    fn forecast(&self) -> (&Path, u64) {
-        (&self.model.folder, self.lock().bytes)
-    }
-
-    fn loaded_bytes(&self) -> u64 {
-        let state = self.lock();
-        if state.loaded.is_some() { state.bytes } else { 0 }
-    }
-
-    /// The model if it is loaded; marks it as used at `now`.
-    fn take(&self, now: u64) -> Option<Arc<T>> {
-        let mut state = self.lock();
-        state.used = now;
-        state.loaded.clone()
-    }
-
-    /// Time of its last use if it is loaded and no request holds it; else it would stay in memory anyway.
-    fn idle(&self) -> Option<u64> {
-        let state = self.lock();
-        let is_idle = state.loaded.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) == 1);
-        is_idle.then_some(state.used)
-    }
-
-    /// Unloads it; requests that hold it finish.
-    fn unload(&self) {
-        let loaded = self.lock().loaded.take();
-        if let Some(model) = loaded.and_then(Arc::into_inner) {
-            model.unload();
-        }
-    }
-}
-
-/// The config of a folder with a language model; `None` for all other folders.
-fn language_model(folder: &Path) -> Option<ModelConfig> {
-    let (config, _) = read_config(folder).ok()?;
-    (config.view() == View::LanguageModel).then_some(config)
-}
-
-/// True for a folder with an encoder.
-fn is_encoder(folder: &Path) -> bool {
-    let is_listed = folder.join("modules.json").exists();
-    is_listed || read_config(folder).is_ok_and(|(config, _)| config.view() == View::Encoder)
-}
-
-/// Estimated bytes of a loaded language model.
-fn generator_forecast(folder: &Path, config: ModelConfig, dtype: Dtype) -> u64 {
-    let mut parameters = Parameters::default();
-    let is_known = polyhead_models::LanguageModel::new(config, &mut parameters).is_ok();
-    let numbers = if is_known { parameters.count() as u64 } else { 0 };
-    parameter_bytes(folder, numbers, dtype)
-}
-
-/// Estimated bytes of a loaded encoder, and of the states of a batch on each thread.
-fn encoder_forecast(summary: &EncoderSummary, dtype: Dtype, threads: usize) -> u64 {
-    let tokens = summary.max_len.clamp(512, 8192);
-    let states = STATE_BYTES * summary.d_model * tokens * threads;
-    parameter_bytes(&summary.folder, summary.n_parameters as u64, dtype) + states as u64
-}
-
-/// Bytes for each token and number of its state while a batch of texts is encoded.
-const STATE_BYTES: usize = 64;
-
-/// Estimated bytes of a loaded model with so many parameters, which may be stored as 16-bit numbers.
-fn parameter_bytes(folder: &Path, numbers: u64, dtype: Dtype) -> u64 {
-    let files = weight_bytes(folder);
-    // Files of int8 weights have little more than a byte for each.
-    let is_int8 = dtype == Dtype::Int8 || 2 * files < 3 * numbers;
-    let bytes = if is_int8 { numbers } else { 4 * numbers };
-    bytes + bytes / 4 + TABLES
-}
-
-/// Working memory in bytes, beside the models.
-const WORK: u64 = 64 << 20;
-
-/// Estimated bytes of a loaded model: its weights, a quarter more for their packed layout, and the tokeniser's tables.
-fn forecast(folder: &Path) -> u64 {
-    let bytes = weight_bytes(folder);
-    bytes + bytes / 4 + TABLES
-}
-
-/// Bytes of the files of weights in a folder.
-fn weight_bytes(folder: &Path) -> u64 {
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let weights = files.filter(|file| {
-        let name = file.file_name();
-        [".safetensors", ".bin", ".pt"].iter().any(|end| name.to_string_lossy().ends_with(end))
-    });
-    weights.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
-}
-
-/// Bytes of a tokeniser's tables.
-const TABLES: u64 = 16 << 20;
 
 /// True if a model translates from a language into another; `None` matches any.
 fn covers(languages: &Languages, from: Option<&str>, to: Option<&str>) -> bool {
