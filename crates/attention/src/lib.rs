@@ -44,7 +44,7 @@ pub use cache::KvCache;
 pub use capture::{Capture, Filter, Trace};
 pub use intervention::Intervention;
 pub use mask::Mask;
-pub use pass::Pass;
+pub use pass::{Pass, Watch};
 pub use polyhead_tensor::{Error, Result};
 pub use site::{AttentionKind, Site, SiteGroup, Sites};
 pub use source_attention::{Local, Memory, SourceAttention};

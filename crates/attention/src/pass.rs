@@ -14,11 +14,22 @@
 //! ```
 
 use polyhead_tensor::ops::elementwise;
-use polyhead_tensor::{ParameterId, Parameters, Result, Tape, Tensor, Var};
+use polyhead_tensor::{Error, ParameterId, Parameters, Result, Tape, Tensor, Var};
 
 use crate::capture::Capture;
 use crate::intervention::Intervention;
 use crate::site::Site;
+
+/// Called between the layers of an encoder stack: true as long as the result is wanted. A server uses the moment for other
+/// work.
+#[derive(Clone, Copy)]
+pub struct Watch<'a>(pub &'a (dyn Fn() -> bool + Sync));
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Watch")
+    }
+}
 
 /// One forward pass through a model.
 #[derive(Debug, Clone, Copy)]
@@ -31,17 +42,27 @@ pub struct Pass<'a> {
     pub capture: &'a Capture,
     /// Changes to heads and layers; default: none.
     pub intervention: Option<&'a Intervention>,
+    /// Whether the result is still wanted; default: always.
+    pub watch: Option<Watch<'a>>,
 }
 
 impl<'a> Pass<'a> {
     /// A pass without an intervention.
     pub const fn new(tape: &'a Tape, parameters: &'a Parameters, capture: &'a Capture) -> Self {
-        Self { tape, parameters, capture, intervention: None }
+        Self { tape, parameters, capture, intervention: None, watch: None }
     }
 
     /// A parameter as a variable of the tape.
     pub fn parameter(&self, id: ParameterId) -> Var {
         self.tape.parameter(self.parameters, id)
+    }
+
+    /// An error if the result is no longer wanted.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`].
+    pub fn check_wanted(&self) -> Result<()> {
+        if self.watch.is_none_or(|Watch(is_wanted)| is_wanted()) { Ok(()) } else { Err(Error::Cancelled) }
     }
 
     /// True if the intervention skips the layer.

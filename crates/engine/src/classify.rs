@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use polyhead_models::Encoder;
+use polyhead_attention::{Pass, Watch};
 use polyhead_models::encoder::EncoderHead;
+use polyhead_models::{Encoder, Ids};
 use polyhead_tensor::ops::elementwise::sigmoid;
 use polyhead_tensor::ops::softmax::softmax;
 use polyhead_tensor::{Parameters, Tape};
@@ -17,6 +18,46 @@ use crate::load::LoadOptions;
 #[derive(Debug)]
 pub struct Classifier {
     encoder: TextEncoder,
+}
+
+/// What is computed of classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClassScores {
+    /// The output of the model.
+    Logits,
+    /// Numbers from 0 to 1: of classes that exclude each other they sum to 1 (softmax); of a model with one class, or one
+    /// that gives each class a probability of its own, they are separate (sigmoid).
+    Probabilities,
+}
+
+impl TextEncoder {
+    /// The scores of the classes of each text that was read, in the order of the labels, as long as they are wanted.
+    ///
+    /// # Errors
+    /// If they are no longer wanted, the model has no classes of texts, or the device fails.
+    pub fn class_scores(
+        &self,
+        inputs: &[&TextInput],
+        scores: ClassScores,
+        watch: Option<Watch<'_>>,
+    ) -> Result<Vec<Vec<f32>>> {
+        self.expect_head(EncoderHead::Classes)?;
+        self.run_read(inputs, watch, |pass, ids, _| self.batch_scores((pass, ids), scores))
+    }
+
+    fn batch_scores(&self, (pass, ids): (&Pass<'_>, &Ids), scores: ClassScores) -> Result<Vec<Vec<f32>>> {
+        let model = self.model();
+        let logits = model.classify(pass, ids)?;
+        let scores = match scores {
+            ClassScores::Logits => logits,
+            ClassScores::Probabilities if model.is_multi_label() || model.labels().len() == 1 => {
+                sigmoid(&Tape::inference(), &logits)
+            }
+            ClassScores::Probabilities => softmax(&Tape::inference(), &logits),
+        };
+        let scores = scores.value().to_host()?;
+        Ok(scores.data().chunks_exact(model.labels().len()).map(<[f32]>::to_vec).collect())
+    }
 }
 
 /// A label with its probability.
@@ -93,17 +134,9 @@ impl Classifier {
     /// # Errors
     /// If the device fails.
     pub fn classify_with(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<ClassifiedText>>> {
-        let model = self.model();
         let found = self.encoder.run(self.encoder.read_all(texts, long), |pass, ids, _| {
-            let logits = model.classify(pass, ids)?;
-            // The classes of a text exclude each other, unless the model gives each a probability of its own.
-            let probabilities = if model.is_multi_label() {
-                sigmoid(&Tape::inference(), &logits)
-            } else {
-                softmax(&Tape::inference(), &logits)
-            };
-            let probabilities = probabilities.value().to_host()?;
-            Ok(probabilities.data().chunks_exact(model.labels().len()).map(|row| self.classes(row)).collect())
+            let scores = self.encoder.batch_scores((pass, ids), ClassScores::Probabilities)?;
+            Ok(scores.iter().map(|row| self.classes(row)).collect())
         })?;
         let text =
             |(classes, input): (Vec<Class>, TextInput)| ClassifiedText { classes, cut_from: input.cut_from };

@@ -242,6 +242,11 @@ impl Encoder {
         if let Self::Bert(model) = self { model.config().token_types } else { 0 }
     }
 
+    /// True if the model has states of tokens.
+    pub fn has_states(&self) -> bool {
+        matches!(self, Self::Transformer(_) | Self::Bert(_))
+    }
+
     /// The states of all tokens: rows × length × d_model.
     ///
     /// # Errors

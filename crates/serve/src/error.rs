@@ -58,9 +58,7 @@ pub enum Error {
         retry_after: u64,
     },
     /// The deadline of a request cannot be met.
-    #[error(
-        "a text of about {seconds} s of work, expected one that can be translated by its deadline of {deadline} s"
-    )]
+    #[error("about {seconds} s of work, expected at most {deadline} s, the time to its deadline")]
     TooLong {
         /// Estimated seconds.
         seconds: u64,

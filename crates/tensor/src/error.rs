@@ -50,6 +50,9 @@ pub enum Error {
         /// Advice to the user.
         hint: &'static str,
     },
+    /// The result is no longer wanted.
+    #[error("the work was cancelled")]
+    Cancelled,
 }
 
 impl Error {
@@ -60,6 +63,7 @@ impl Error {
             Self::Id { .. } => "check that tokeniser and model come from the same folder",
             Self::Value { .. } => "correct the option",
             Self::Device { hint, .. } => hint,
+            Self::Cancelled => "ask again",
         }
     }
 }

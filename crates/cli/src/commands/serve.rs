@@ -1,4 +1,4 @@
-//! `polyhead serve`: a server of translators and language models.
+//! `polyhead serve`: a server of translators, language models and encoders.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use polyhead_serve::front::listen::{ConnectionOptions, Drained};
 use polyhead_serve::front::log::{self, Level, LogFormat};
 use polyhead_serve::front::origin::Cors;
 use polyhead_serve::server::{
-    AdmissionOptions, FilesOptions, ModelFolder, RequestLimits, SchedulerOptions, ServeOptions, Server,
+    AdmissionOptions, EncoderEntry, FilesOptions, ModelFolder, RequestLimits, SchedulerOptions, ServeOptions,
+    Server,
 };
 use polyhead_translate::LoadOptions;
 
@@ -31,8 +32,11 @@ Examples:
   polyhead serve --model gpt2 --model chat=llama-chat --deadline 300
   curl -H 'content-type: application/json' http://127.0.0.1:5000/v1/completions \\
       -d '{\"model\": \"gpt2\", \"prompt\": \"Once upon a time\", \"max_tokens\": 40}'
+  polyhead serve --model all-MiniLM-L6-v2 --model ms-marco-MiniLM
+  curl -H 'content-type: application/json' http://127.0.0.1:5000/v1/embeddings \\
+      -d '{\"model\": \"all-MiniLM-L6-v2\", \"input\": [\"A cat.\", \"A dog.\"]}'
 
-Translators have the API of LibreTranslate, language models that of OpenAI (/v1/completions, /v1/chat/completions). /docs documents all endpoints, / is the explorer, /metrics is for Prometheus. By default only this machine can reach the server; for others, set --listen and put a reverse proxy with TLS in front (deploy/README.md). SIGTERM and Ctrl-C let running requests finish; SIGHUP reloads models and keys.
+Translators have the API of LibreTranslate, language models that of OpenAI (/v1/completions, /v1/chat/completions), encoders those of OpenAI (/v1/embeddings) and of text-embeddings-inference (/embed, /rerank, /predict). /docs documents all endpoints, / is the explorer, /metrics is for Prometheus. By default only this machine can reach the server; for others, set --listen and put a reverse proxy with TLS in front (deploy/README.md). SIGTERM and Ctrl-C let running requests finish; SIGHUP reloads models and keys.
 
 --quiet sets the log level to warn, --verbose to debug; --log-level takes precedence.";
 
@@ -54,7 +58,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive, help_heading = "Compute",
           help = BATCH_TOKENS)]
     batch_tokens: usize,
-    /// Milliseconds that a sentence waits for others to join its batch while a thread is free
+    /// Milliseconds that a sentence or a text waits for others to join its batch while a thread is free
     #[arg(long, value_name = "MS", default_value_t = 0.2, value_parser = milliseconds, help_heading = "Compute")]
     window: f64,
     /// Size of the translation cache, and of that of prompts, such as 64M; 0 for none
@@ -75,6 +79,12 @@ pub(crate) struct Serve {
     /// Maximum number of texts in a request
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = positive, help_heading = "Limits")]
     max_texts: usize,
+    /// Maximum number of texts in a request to an encoder
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = positive, help_heading = "Limits")]
+    max_inputs: usize,
+    /// Maximum number of characters in a request to an encoder; each text has at most --max-characters
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = positive, help_heading = "Limits")]
+    max_input_characters: usize,
     /// Maximum size of a file, such as 8M
     #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = bytes, help_heading = "Limits")]
     max_file: u64,
@@ -151,6 +161,10 @@ impl Serve {
                 model.context.map_or_else(String::new, |tokens| format!(", context of {tokens} tokens"));
             note(&format!("model {}: language model{context}", model.name));
         }
+        for EncoderEntry { name, summary, .. } in server.scheduler().encoders() {
+            let kind = summary.described();
+            note(&format!("model {name}: {kind}, texts of at most {} tokens", summary.max_len));
+        }
         print_text(&format!("http://{}/\n", server.address()))?;
         note("press Ctrl-C to stop");
         let Drained { cut, .. } = server.run();
@@ -173,6 +187,9 @@ impl Serve {
             characters: self.max_characters,
             file_characters: self.max_file_characters,
             texts: self.max_texts,
+            input_body: (6 * self.max_input_characters + (64 << 10)).max(RequestLimits::default().input_body),
+            inputs: self.max_inputs,
+            input_characters: self.max_input_characters,
             file: self.max_file as usize,
             new_tokens: self.max_new_tokens,
             deadline: seconds(self.deadline),

@@ -28,7 +28,7 @@ fn model(folder: &Path, name: &str, head: &str, labels: &[&str]) {
     fs::write(folder.join(name).join("vocab.txt"), VOCABULARY).unwrap();
 }
 
-fn made() -> tempfile::TempDir {
+pub(crate) fn made() -> tempfile::TempDir {
     let folder = folder(&[("texts", "a dog barks.\ndogs\n\na river\n")]);
     model(folder.path(), "encoder", "none", &[]);
     model(folder.path(), "tagger", "token_classes", &["B-X", "I-X"]);

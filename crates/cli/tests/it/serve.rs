@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::program::polyhead;
+
 /// A running server and its port.
 struct Running {
     child: Child,
@@ -278,4 +280,45 @@ fn a_server_that_cannot_start_prints_the_reason() {
 fn a_port_alone_is_refused_with_what_is_expected() {
     let run = crate::program::polyhead(std::path::Path::new("."), &["serve", "--listen", "5000"], "");
     assert!(run.failed(2).contains("expected ADDRESS:PORT, such as 0.0.0.0:5000"));
+}
+
+#[test]
+fn encoders_are_served_beside_a_translator() {
+    let folder = crate::encoders::made();
+    let path = |name: &str| format!("{name}={}", folder.path().join(name).display());
+    let server =
+        Running::start(&["--model", &path("encoder"), "--model", &path("reranker"), "--max-inputs", "3"]);
+    let json = "Content-Type: application/json";
+    let ask = |path: &str, body: &Value| send(server.port, ["POST", path], json, &body.to_string()).unwrap();
+    let (status, answer) = ask("/v1/embeddings", &json!({ "input": ["a dog barks.", ""] }));
+    assert_eq!(status, 200, "{answer}");
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let run = polyhead(
+        folder.path(),
+        &["embed", "--model", "encoder", "--format", "jsonl", "a dog barks.", ""],
+        "",
+    );
+    for (index, line) in run.ok().lines().enumerate() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(answer["data"][index]["embedding"], line["vector"]);
+    }
+    let (status, answer) = ask("/rerank", &json!({ "query": "a dog", "texts": ["a cat", "dogs"] }));
+    assert_eq!(status, 200, "{answer}");
+    let best: Value = serde_json::from_str::<Value>(&answer).unwrap()[0]["index"].clone();
+    let run = polyhead(
+        folder.path(),
+        &["rerank", "--model", "reranker", "--query", "a dog", "--format", "jsonl", "a cat", "dogs"],
+        "",
+    );
+    let first: Value = serde_json::from_str(run.ok().lines().next().unwrap()).unwrap();
+    assert_eq!(first["document"].as_u64(), best.as_u64().map(|index| index + 1));
+    assert_eq!(ask("/embed", &json!({ "inputs": ["a"; 4] })).0, 413);
+    // The explorer of the translator is still at the address.
+    let (status, page) = send(server.port, ["GET", "/"], "Accept: */*", "").unwrap();
+    assert!(status == 200 && page.to_lowercase().contains("<html"), "{status}");
+    let (_, metrics) = send(server.port, ["GET", "/metrics"], "Accept: */*", "").unwrap();
+    assert!(metrics.contains("polyhead_encoder_texts_total 4\n"), "{metrics}");
+    let (_, log) = server.end();
+    assert!(log.contains("model encoder: encoder, texts of at most 16 tokens"), "{log}");
+    assert!(log.contains("model reranker: reranker,"), "{log}");
 }

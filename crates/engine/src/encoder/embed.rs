@@ -5,9 +5,12 @@
 
 use std::ops::Range;
 
+use polyhead_attention::{Pass, Watch};
+use polyhead_models::Ids;
 use polyhead_models::encoder::EncoderHead;
+use rayon::prelude::*;
 
-use super::modules::SentencePooling;
+use super::modules::{Normalisation, SentencePooling, normalise};
 use super::{LongTexts, TextEncoder, TextInput};
 use crate::Result;
 
@@ -53,30 +56,9 @@ impl TextEncoder {
     /// # Errors
     /// If the device fails.
     pub fn embed(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TextVector>>> {
-        let prepared: Vec<String>;
-        let mut texts = texts.to_vec();
-        if let Some(modules) = &self.modules {
-            prepared = texts.iter().map(|text| modules.prepared(text)).collect();
-            texts = prepared.iter().map(String::as_str).collect();
-        }
-        let inputs = self.read_all(&texts, long);
-        let found = self.run(inputs, |pass, ids, rows| {
-            if self.modules.is_none() && !self.model.has_special_tokens() {
-                let pooled = self.model.pooled(pass, ids)?.value().to_host()?;
-                let width = pooled.shape()[1];
-                return Ok(pooled.data().chunks_exact(width).map(<[f32]>::to_vec).collect());
-            }
-            let states = self.model.states(pass, ids)?.value().to_host()?;
-            let [length, width] = [states.shape()[1], states.shape()[2]];
-            let vector = |(index, row): (usize, &&TextInput)| {
-                let own = &states.data()[index * length * width..][..row.encoding.len() * width];
-                match &self.modules {
-                    Some(modules) => modules.vector(own, width),
-                    None => SentencePooling::Mean.vector(own, width),
-                }
-            };
-            Ok(rows.iter().enumerate().map(vector).collect())
-        })?;
+        let inputs = texts.par_iter().map(|text| self.prepare(text, None, long)).collect();
+        let found = self
+            .run(inputs, |pass, ids, rows| self.batch_vectors((pass, ids), rows, Normalisation::AsModel))?;
         let text = |(vector, input): (Vec<f32>, TextInput)| TextVector {
             vector,
             n_tokens: input.encoding.len(),
@@ -85,19 +67,80 @@ impl TextEncoder {
         Ok(found.into_iter().map(|found| found.map(text)).collect())
     }
 
+    /// The vector of each text that was prepared, as long as they are wanted.
+    ///
+    /// # Errors
+    /// If they are no longer wanted, or the device fails.
+    pub fn vectors(
+        &self,
+        inputs: &[&TextInput],
+        normalisation: Normalisation,
+        watch: Option<Watch<'_>>,
+    ) -> Result<Vec<Vec<f32>>> {
+        self.run_read(inputs, watch, |pass, ids, rows| self.batch_vectors((pass, ids), rows, normalisation))
+    }
+
+    fn batch_vectors(
+        &self,
+        (pass, ids): (&Pass<'_>, &Ids),
+        rows: &[&TextInput],
+        normalisation: Normalisation,
+    ) -> Result<Vec<Vec<f32>>> {
+        if self.modules.is_none() && !self.model.has_special_tokens() {
+            let pooled = self.model.pooled(pass, ids)?.value().to_host()?;
+            let width = pooled.shape()[1];
+            let mut vectors: Vec<Vec<f32>> = pooled.data().chunks_exact(width).map(<[f32]>::to_vec).collect();
+            if normalisation == Normalisation::Unit {
+                vectors.iter_mut().for_each(|vector| normalise(vector));
+            }
+            return Ok(vectors);
+        }
+        let vector = |states: &[f32], width: usize| {
+            if let Some(modules) = &self.modules {
+                return modules.vector(states, width, normalisation);
+            }
+            let mut vector = SentencePooling::Mean.vector(states, width);
+            if normalisation == Normalisation::Unit {
+                normalise(&mut vector);
+            }
+            vector
+        };
+        self.map_states((pass, ids), rows, vector)
+    }
+
+    /// What `map` makes of the states of each row, n_tokens × width.
+    fn map_states<T>(
+        &self,
+        (pass, ids): (&Pass<'_>, &Ids),
+        rows: &[&TextInput],
+        map: impl Fn(&[f32], usize) -> T,
+    ) -> Result<Vec<T>> {
+        let states = self.model.states(pass, ids)?.value().to_host()?;
+        let [length, width] = [states.shape()[1], states.shape()[2]];
+        let own = |(index, row): (usize, &&TextInput)| {
+            map(&states.data()[index * length * width..][..row.encoding.len() * width], width)
+        };
+        Ok(rows.iter().enumerate().map(own).collect())
+    }
+
+    /// The states of the tokens of each text that was read, n_tokens × d_model, as long as they are wanted.
+    ///
+    /// # Errors
+    /// If they are no longer wanted, the model has no states, or the device fails.
+    pub fn token_states(&self, inputs: &[&TextInput], watch: Option<Watch<'_>>) -> Result<Vec<Vec<f32>>> {
+        self.run_read(inputs, watch, |pass, ids, rows| {
+            self.map_states((pass, ids), rows, |states, _| states.to_vec())
+        })
+    }
+
     /// The vectors of the tokens of each text; an error for one that is empty or too long.
     ///
     /// # Errors
     /// If the model has no states, or the device fails.
     pub fn embed_tokens(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TokenVectors>>> {
         let found = self.run(self.read_all(texts, long), |pass, ids, rows| {
-            let states = self.model.states(pass, ids)?.value().to_host()?;
-            let [length, width] = [states.shape()[1], states.shape()[2]];
-            let own = |(index, row): (usize, &&TextInput)| {
-                let own = &states.data()[index * length * width..][..row.encoding.len() * width];
-                own.chunks_exact(width).map(<[f32]>::to_vec).collect::<Vec<_>>()
-            };
-            Ok(rows.iter().enumerate().map(own).collect())
+            let tokens = |states: &[f32], width| states.chunks_exact(width).map(<[f32]>::to_vec).collect();
+            self.map_states((pass, ids), rows, tokens)
         })?;
         let tokens = |(vectors, input): (Vec<Vec<f32>>, TextInput)| {
             let tokens = input.encoding.pieces.into_iter().zip(input.encoding.offsets).zip(vectors);

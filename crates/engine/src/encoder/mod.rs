@@ -7,12 +7,13 @@ pub(crate) mod batch;
 pub mod embed;
 pub mod fill;
 pub mod modules;
+mod prepare;
 pub mod rerank;
 pub mod tag;
 
 use std::path::{Path, PathBuf};
 
-use polyhead_attention::{Capture, Pass};
+use polyhead_attention::{Capture, Pass, Watch};
 use polyhead_models::encoder::EncoderHead;
 use polyhead_models::{Encoder, Ids};
 use polyhead_tensor::{Parameters, Tape};
@@ -20,6 +21,7 @@ use polyhead_text::tokenizer::{Encoding, Tokenizer};
 use rayon::prelude::*;
 
 use self::modules::SentenceModules;
+pub use self::prepare::EncoderSummary;
 use crate::load::{LoadOptions, check_folder, load};
 use crate::{Error, Result};
 
@@ -215,18 +217,26 @@ impl TextEncoder {
         run: impl Fn(&Pass<'_>, &Ids, &[&TextInput]) -> Result<Vec<T>> + Sync,
     ) -> Result<Vec<Result<(T, TextInput)>>> {
         let read: Vec<&TextInput> = inputs.iter().flatten().collect();
-        let lengths: Vec<usize> = read.iter().map(|input| input.encoding.len()).collect();
-        let device = self.parameters.device();
-        let found = batch::in_batches(&device, &lengths, |batch| {
-            let (tape, capture) = (Tape::inference(), Capture::off());
-            let pass = Pass::new(&tape, &self.parameters, &capture);
-            let rows: Vec<&TextInput> = batch.iter().map(|&index| read[index]).collect();
-            run(&pass, &self.ids(&rows)?, &rows)
-        })?;
-        let mut found = found.into_iter();
+        let mut found = self.run_read(&read, None, run)?.into_iter();
         let paired = |input: Result<TextInput>| input.map(|input| found.next().map(|found| (found, input)));
         let all = inputs.into_iter().map(paired);
         Ok(all.map(|input| input.map(|both| both.expect("a result for each input"))).collect())
+    }
+
+    /// Runs `run` on batches of inputs, as long as they are wanted; it returns a result for each row of its batch.
+    pub(crate) fn run_read<T: Send>(
+        &self,
+        inputs: &[&TextInput],
+        watch: Option<Watch<'_>>,
+        run: impl Fn(&Pass<'_>, &Ids, &[&TextInput]) -> Result<Vec<T>> + Sync,
+    ) -> Result<Vec<T>> {
+        let lengths: Vec<usize> = inputs.iter().map(|input| input.encoding.len()).collect();
+        batch::in_batches(&self.parameters.device(), &lengths, |batch| {
+            let (tape, capture) = (Tape::inference(), Capture::off());
+            let pass = Pass { watch, ..Pass::new(&tape, &self.parameters, &capture) };
+            let rows: Vec<&TextInput> = batch.iter().map(|&index| inputs[index]).collect();
+            run(&pass, &self.ids(&rows)?, &rows)
+        })
     }
 
     fn ids(&self, rows: &[&TextInput]) -> Result<Ids> {

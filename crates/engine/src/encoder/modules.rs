@@ -1,6 +1,7 @@
 //! The modules of a sentence-transformers folder (Reimers & Gurevych 2019): `modules.json` lists a Transformer, a pooling of its
 //! states to one vector, and linear layers and normalisation of the vector.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use polyhead_models::checkpoint::safetensors::Weights;
@@ -34,6 +35,8 @@ pub struct SentenceModules {
     pub lower_case: bool,
     /// Text before every text; usually empty.
     pub prompt: String,
+    /// Texts that a request may put before a text instead, by their names.
+    pub prompts: BTreeMap<String, String>,
     /// Vectors of the text, side by side.
     pub pooling: Vec<SentencePooling>,
     steps: Vec<Step>,
@@ -54,6 +57,25 @@ pub enum SentencePooling {
     WeightedMean,
     /// The state of the last token.
     Last,
+}
+
+/// The length of vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Normalisation {
+    /// As the folder's modules say.
+    #[default]
+    AsModel,
+    /// 1.
+    Unit,
+    /// That before the normalisation at the end of the modules.
+    Left,
+}
+
+impl SentencePooling {
+    /// Its name in a pooling module.
+    pub fn name(self) -> &'static str {
+        POOLING.iter().find(|(.., pooling)| *pooling == self).map_or("", |(_, name, _)| name)
+    }
 }
 
 /// Keys of a pooling module with their modes, in the order in which vectors are put side by side.
@@ -125,21 +147,31 @@ impl SentenceModules {
         if max_len.is_none() {
             max_len = tokenizer_limit(&own.join("tokenizer_config.json"))?;
         }
-        let prompt = prompt(&folder.join("config_sentence_transformers.json"))?;
-        Ok(Self { folder: own, max_len, lower_case, prompt, pooling: Vec::new(), steps: Vec::new() })
+        let (prompt, prompts) = prompts(&folder.join("config_sentence_transformers.json"))?;
+        let (pooling, steps) = (Vec::new(), Vec::new());
+        Ok(Self { folder: own, max_len, lower_case, prompt, prompts, pooling, steps })
     }
 
-    /// The text as the Transformer reads it.
-    pub(super) fn prepared(&self, text: &str) -> String {
-        let text = format!("{}{text}", self.prompt);
+    /// The text as the Transformer reads it, after a prompt; default: that of the folder.
+    pub(super) fn prepared(&self, text: &str, prompt: Option<&str>) -> String {
+        let text = format!("{}{text}", prompt.unwrap_or(&self.prompt));
         if self.lower_case { text.to_lowercase() } else { text }
     }
 
+    /// True if the modules end with a normalisation.
+    pub fn normalises(&self) -> bool {
+        matches!(self.steps.last(), Some(Step::Normalise))
+    }
+
     /// The vector of a text from the states of its tokens, n_tokens × `width`.
-    pub(super) fn vector(&self, states: &[f32], width: usize) -> Vec<f32> {
+    pub(super) fn vector(&self, states: &[f32], width: usize, normalisation: Normalisation) -> Vec<f32> {
         let mut vector: Vec<f32> =
             self.pooling.iter().flat_map(|pooling| pooling.vector(states, width)).collect();
-        for step in &self.steps {
+        let n_steps = match normalisation {
+            Normalisation::Left if self.normalises() => self.steps.len() - 1,
+            _ => self.steps.len(),
+        };
+        for step in &self.steps[..n_steps] {
             match step {
                 Step::Normalise => normalise(&mut vector),
                 Step::Dense { weight, bias, activation } => {
@@ -152,6 +184,9 @@ impl SentenceModules {
                     vector = rows.map(product).collect();
                 }
             }
+        }
+        if normalisation == Normalisation::Unit && !self.normalises() {
+            normalise(&mut vector);
         }
         vector
     }
@@ -232,19 +267,26 @@ fn tokenizer_limit(path: &Path) -> Result<Option<usize>> {
     Ok(stated.filter(|limit| (1.0..1e9).contains(limit)).map(|limit| limit as usize))
 }
 
-/// The default prompt of the folder; empty if there is none.
-fn prompt(path: &Path) -> Result<String> {
+/// The default prompt of the folder, which is empty if there is none, and all prompts by their names.
+fn prompts(path: &Path) -> Result<(String, BTreeMap<String, String>)> {
     if !path.exists() {
-        return Ok(String::new());
+        return Ok(Default::default());
     }
     let settings = Settings::load(path.to_owned())?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let Some(name) = settings.get("default_prompt_name", "a name", text)? else { return Ok(String::new()) };
-    let prompts = settings.get("prompts", "an object of texts", |value| value.as_object().cloned())?;
-    prompts.and_then(|prompts| prompts.get(&name)?.as_str().map(str::to_owned)).ok_or_else(|| {
-        let message = format!("default_prompt_name is {name:?}, expected a name in prompts");
-        Error::file(path, message, "correct the name, or set it to null")
-    })
+    let texts = |value: &Value| -> Option<BTreeMap<String, String>> {
+        let prompt = |(name, prompt): (&String, &Value)| Some((name.clone(), text(prompt)?));
+        Some(value.as_object()?.iter().filter_map(prompt).collect())
+    };
+    let prompts = settings.get("prompts", "an object of texts", texts)?.unwrap_or_default();
+    let name = settings.get("default_prompt_name", "a name", text)?;
+    let prompt = name.map_or(Ok(String::new()), |name| {
+        prompts.get(&name).cloned().ok_or_else(|| {
+            let message = format!("default_prompt_name is {name:?}, expected a name in prompts");
+            Error::file(path, message, "correct the name, or set it to null")
+        })
+    })?;
+    Ok((prompt, prompts))
 }
 
 /// The modes of a pooling module.

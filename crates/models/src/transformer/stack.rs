@@ -228,6 +228,7 @@ impl Stack {
         let project = |own: &KeyValueProjection| source.map(|source| own.forward(pass, source.states));
         let shared = self.shared_key_value.as_ref().and_then(project).transpose()?;
         for (index, layer) in self.layers.iter().enumerate() {
+            pass.check_wanted()?;
             if pass.skips(self.kind.stack, index) {
                 continue;
             }

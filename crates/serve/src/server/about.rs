@@ -66,12 +66,14 @@ fn description(state: &ServerState) -> Value {
     let models: Vec<String> = state.scheduler.models().into_iter().map(|own| own.name).collect();
     let targets = languages.targets();
     let generators: Vec<String> = state.scheduler.language_models().into_iter().map(|own| own.name).collect();
+    let encoders: Vec<String> = state.scheduler.encoders().into_iter().map(|own| own.name).collect();
     for (name, values, is_open) in [
         // Models that do not declare their languages accept any code.
         ("SourceCode", json!(sources), targets.is_empty()),
         ("LanguageCode", json!(targets), targets.is_empty()),
         ("ModelName", json!(models), models.is_empty()),
         ("LanguageModelName", json!(generators), generators.is_empty()),
+        ("EncoderName", json!(encoders), encoders.is_empty()),
     ] {
         if is_open {
             if let Some(schema) = schemas[name].as_object_mut() {
@@ -93,6 +95,18 @@ fn description(state: &ServerState) -> Value {
     }
     set(schemas, "/V1Request/properties/n_best/maximum", limits.n_best);
     set(schemas, "/V1Request/properties/beam_size/maximum", limits.beam_size);
+    set(schemas, "/EncoderInput/anyOf/0/maxLength", limits.characters);
+    set(schemas, "/EncoderInput/anyOf/1/items/maxLength", limits.characters);
+    for pointer in [
+        "/EncoderInput/anyOf/1/maxItems",
+        "/EncoderInput/anyOf/3/maxItems",
+        "/RerankRequest/properties/texts/maxItems",
+        "/PredictRequest/properties/inputs/anyOf/2/maxItems",
+    ] {
+        set(schemas, pointer, limits.inputs);
+    }
+    let others = limits.inputs.saturating_sub(1);
+    set(schemas, "/SimilarityRequest/properties/inputs/properties/sentences/maxItems", others);
     for schema in ["CompletionRequest", "ChatRequest"] {
         set(schemas, &format!("/{schema}/properties/n/maximum"), limits.samples);
         for field in ["max_tokens", "max_completion_tokens", "min_tokens", "no_repeat_ngram"] {

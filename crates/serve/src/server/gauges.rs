@@ -1,7 +1,8 @@
-//! Prometheus metrics of the scheduler, of text generation and of connections.
+//! Prometheus metrics of the scheduler, of text generation, of encoders and of connections.
 
 use std::sync::Arc;
 
+use super::encoder::EncoderGauges;
 use super::scheduler::{Scheduler, SchedulerGauges};
 use crate::front::listen::Connections;
 use crate::front::metrics::{MetricInfo, MetricKind, Metrics};
@@ -9,10 +10,13 @@ use crate::front::metrics::{MetricInfo, MetricKind, Metrics};
 type Read = fn(&SchedulerGauges) -> f64;
 
 const SCHEDULER: [(&str, &str, MetricKind, Read); 8] = [
-    ("polyhead_queue_sentences", "Sentences in the queue.", MetricKind::Gauge, |own| own.waiting as f64),
-    ("polyhead_busy_workers", "Worker threads that are translating.", MetricKind::Gauge, |own| {
-        own.busy as f64
-    }),
+    (
+        "polyhead_queue_sentences",
+        "Sentences, and texts for encoders, in the queue.",
+        MetricKind::Gauge,
+        |own| own.waiting as f64,
+    ),
+    ("polyhead_busy_workers", "Worker threads that have a batch.", MetricKind::Gauge, |own| own.busy as f64),
     ("polyhead_batches_total", "Batches translated.", MetricKind::Counter, |own| own.batches as f64),
     ("polyhead_sentences_total", "Sentences translated, cache hits excluded.", MetricKind::Counter, |own| {
         own.sentences as f64
@@ -40,6 +44,9 @@ pub(super) fn add(metrics: &Metrics, scheduler: &Arc<Scheduler>, connections: &A
     }
     if !scheduler.language_models().is_empty() {
         scheduler.generation().add_to(metrics);
+    }
+    if !scheduler.encoders().is_empty() {
+        EncoderGauges::add_to(metrics, scheduler);
     }
     let open = connections.clone();
     let about = MetricInfo { name: "polyhead_connections", help: "Open connections.", labels: &[] };

@@ -15,6 +15,12 @@ pub struct RequestLimits {
     pub file_characters: usize,
     /// Texts of a request; default: 256.
     pub texts: usize,
+    /// Bytes of a request to an encoder; default: 4 MiB.
+    pub input_body: usize,
+    /// Texts of a request to an encoder; default: 2048, as at OpenAI.
+    pub inputs: usize,
+    /// Characters of all texts of a request to an encoder together; default: 500,000. Each has at most `characters`.
+    pub input_characters: usize,
     /// Translations of a text, alternatives included; default: 9.
     pub n_best: usize,
     /// Hypotheses of beam search; default: 16.
@@ -41,6 +47,9 @@ impl Default for RequestLimits {
             characters: 50_000,
             file_characters: 500_000,
             texts: 256,
+            input_body: 4 << 20,
+            inputs: 2048,
+            input_characters: 500_000,
             n_best: 9,
             beam_size: 16,
             new_tokens: 4096,

@@ -1,14 +1,15 @@
-//! `polyhead serve`: a server of translators and language models.
+//! `polyhead serve`: a server of translators, language models and encoders.
 //!
 //! 1. [`scheduler`] translates texts: it queues their sentences (`queue.rs`), which worker threads take in batches
 //!    (`worker_pool.rs`), and caches translations (`cache.rs`).
-//! 2. [`model_registry`] holds the models and loads them on demand.
+//! 2. [`model_registry`] holds the models and loads them on demand (`model_slot.rs`, `model_forecast.rs`).
 //! 3. [`mod@routes`] maps paths to handlers: `libre.rs` has LibreTranslate's calls, `v1.rs` and `stream.rs` our own, `about.rs`
 //!    health, metrics and the API description. `documents.rs` extracts the texts of a document, [`request`] sends them to the
 //!    scheduler, and [`answers`] defines the JSON of the answers; `language_set.rs` checks and detects languages, `lexical.rs` reads lexical constraints, [`files`]
 //!    stores translated files.
 //! 4. `openai/` has the calls for language models, `generation/` their running batches.
-//! 5. `admission.rs` checks API keys and rates, `memory_plan.rs` divides the memory, and `lifecycle.rs` runs it all: [`Server`].
+//! 5. `encoder/` queues texts for encoders beside sentences (`work.rs`); `openai/embeddings.rs` and `tei/` have the calls.
+//! 6. `admission.rs` checks API keys and rates, `memory_plan.rs` divides the memory, and `lifecycle.rs` runs it all: [`Server`].
 
 mod about;
 mod admission;
@@ -16,6 +17,7 @@ pub mod answers;
 mod attention;
 mod cache;
 mod documents;
+mod encoder;
 pub mod files;
 mod gauges;
 mod generation;
@@ -25,7 +27,9 @@ mod libre;
 mod lifecycle;
 pub mod limits;
 mod memory_plan;
+mod model_forecast;
 pub mod model_registry;
+mod model_slot;
 mod openai;
 mod queue;
 pub mod request;
@@ -33,10 +37,13 @@ pub mod routes;
 pub mod scheduler;
 mod signals;
 mod stream;
+mod tei;
 mod v1;
+mod work;
 mod worker_pool;
 
 pub use admission::AdmissionOptions;
+pub use encoder::{EncoderEntry, EncoderGauges, LoadedEncoder};
 pub use files::{FilesOptions, TranslatedFiles};
 pub use generation::{GenerationGauges, LoadedGenerator};
 pub use lifecycle::{ServeOptions, Server};

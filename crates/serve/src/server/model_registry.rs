@@ -1,19 +1,22 @@
-//! The model registry: translators and language models are loaded on demand, and unloaded when another needs the memory.
+//! The model registry: translators, language models and encoders are loaded on demand, and unloaded when another needs the memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::StatusCode;
+use polyhead_engine::encoder::EncoderSummary;
 use polyhead_models::checkpoint::read_config;
-use polyhead_models::{ModelConfig, View};
 use polyhead_tensor::{Dtype, Parameters};
 use polyhead_text::language::Identifier;
 use polyhead_translate::languages::{Languages, name, short};
 use polyhead_translate::{Engine, LoadOptions};
 use serde::Serialize;
 
+use super::encoder::{EncoderEntry, EncoderUse, LoadedEncoder};
 use super::generation::{GenerationPool, LoadedGenerator};
+use super::model_forecast::{encoder_forecast, forecast, generator_forecast, is_encoder, language_model};
+use super::model_slot::{ModelSlot, Served, least_used, unload_used};
 use crate::front::ErrorResponse;
 use crate::front::fields::quoted;
 use crate::front::process::resident_bytes;
@@ -39,6 +42,9 @@ pub struct LoadedModel {
     pub serial: u64,
 }
 
+/// Working memory in bytes, beside the models.
+const WORK: u64 = 64 << 20;
+
 /// All models, in the order of the options.
 #[derive(Debug)]
 pub(crate) struct ModelRegistry {
@@ -46,6 +52,7 @@ pub(crate) struct ModelRegistry {
     slots: Vec<ModelSlot<LoadedModel>>,
     /// The language models.
     generators: Vec<ModelSlot<LoadedGenerator>>,
+    encoders: Vec<ModelSlot<LoadedEncoder>>,
     pool: Arc<GenerationPool>,
     options: LoadOptions,
     /// Memory limit of the process in bytes.
@@ -53,17 +60,6 @@ pub(crate) struct ModelRegistry {
     /// Held while a model is loaded: one at a time.
     loading: Mutex<()>,
     serial: AtomicU64,
-}
-
-/// A kind of models.
-trait Served: Sized {
-    /// What is known of a model that is not loaded.
-    type About: Clone + std::fmt::Debug;
-
-    fn about(folder: &Path) -> Result<Self::About>;
-    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self>;
-    /// Frees its memory.
-    fn unload(self);
 }
 
 impl Served for LoadedModel {
@@ -102,24 +98,24 @@ impl Served for LoadedGenerator {
     }
 }
 
+impl Served for LoadedEncoder {
+    type About = Arc<EncoderSummary>;
+
+    fn about(folder: &Path) -> Result<Self::About> {
+        Ok(Arc::new(EncoderSummary::of_folder(folder)?))
+    }
+
+    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
+        let LoadOptions { device, dtype, .. } = registry.options.clone();
+        let options = polyhead_engine::LoadOptions { device, dtype };
+        Self::load((&model.name, &model.folder), &options, registry.count())
+    }
+
+    fn unload(self) {}
+}
+
 /// What is known of a model that was read again, and the model if it was loaded.
 type Reloaded<T> = (<T as Served>::About, Option<Arc<T>>);
-
-#[derive(Debug)]
-struct ModelSlot<T: Served> {
-    model: ModelFolder,
-    state: Mutex<SlotState<T>>,
-}
-
-#[derive(Debug)]
-struct SlotState<T: Served> {
-    about: T::About,
-    loaded: Option<Arc<T>>,
-    /// Estimated bytes while it is loaded.
-    bytes: u64,
-    /// Time of the last use, by the registry's counter.
-    used: u64,
-}
 
 /// A source language and its target languages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -165,7 +161,7 @@ impl ModelRegistry {
         max_memory: Option<u64>,
         pool: Arc<GenerationPool>,
     ) -> Result<Self> {
-        let (mut slots, mut generators) = (Vec::new(), Vec::new());
+        let (mut slots, mut generators, mut encoders) = (Vec::new(), Vec::new(), Vec::new());
         for (index, model) in models.iter().enumerate() {
             if models[..index].iter().any(|other| other.name == model.name) {
                 let message = format!("two models called {:?}, expected different names", model.name);
@@ -174,28 +170,36 @@ impl ModelRegistry {
             if let Some(config) = language_model(&model.folder) {
                 let bytes = generator_forecast(&model.folder, config, options.dtype);
                 generators.push(ModelSlot::new(model, bytes)?);
+            } else if is_encoder(&model.folder) {
+                let summary = EncoderSummary::of_folder(&model.folder)?;
+                encoders
+                    .push(ModelSlot::new(model, encoder_forecast(&summary, options.dtype, pool.threads))?);
             } else {
                 slots.push(ModelSlot::new(model, forecast(&model.folder))?);
             }
         }
         let (loading, serial) = (Mutex::new(()), AtomicU64::new(0));
-        let registry = Self { slots, generators, pool, options, max_memory, loading, serial };
+        let registry = Self { slots, generators, encoders, pool, options, max_memory, loading, serial };
         for (folder, bytes) in registry
             .slots
             .iter()
             .map(ModelSlot::forecast)
             .chain(registry.generators.iter().map(ModelSlot::forecast))
+            .chain(registry.encoders.iter().map(ModelSlot::forecast))
         {
             registry.check_memory(folder, bytes)?;
         }
-        match models.first() {
-            None => {}
-            Some(first) if registry.generators.first().is_some_and(|own| own.model == *first) => {
-                registry.generator(None)?;
-            }
-            Some(_) => drop(registry.loaded(0)?),
+        if let Some(first) = models.first() {
+            load_first(&registry.slots, first, &registry)?;
+            load_first(&registry.generators, first, &registry)?;
+            load_first(&registry.encoders, first, &registry)?;
         }
         Ok(registry)
+    }
+
+    /// Compute dtype of the models.
+    pub(crate) fn dtype(&self) -> Dtype {
+        self.options.dtype
     }
 
     /// True if there are translators.
@@ -231,7 +235,7 @@ impl ModelRegistry {
         sample: &str,
     ) -> Result<usize> {
         if self.slots.is_empty() {
-            let hint = "its language models answer /v1/completions and /v1/chat/completions";
+            let hint = "/v1/models lists the models of this server; /docs has their calls";
             return Err(Error::request("this server has no translation model", hint));
         }
         if let Some(name) = model {
@@ -289,6 +293,43 @@ impl ModelRegistry {
         Err(Error::Refused(ErrorResponse::new(StatusCode::NOT_FOUND, found, hint)))
     }
 
+    /// An encoder by its name, default: the first for this use; loaded if necessary.
+    ///
+    /// # Errors
+    /// 404 if there is none of this name, 424 if it cannot be used so, or if it cannot be loaded.
+    pub(crate) fn encoder(&self, name: Option<&str>, needed: EncoderUse) -> Result<Arc<LoadedEncoder>> {
+        let about = |slot: &&ModelSlot<LoadedEncoder>| slot.lock().about.clone();
+        let found = match name {
+            Some(name) => self.encoders.iter().find(|slot| slot.model.name == name),
+            None => {
+                let meant = self.encoders.iter().find(|slot| needed.is_meant(&about(slot)));
+                meant.or_else(|| self.encoders.iter().find(|slot| needed.fits(&about(slot))))
+            }
+        };
+        if let Some(slot) = found.filter(|slot| needed.fits(&about(slot))) {
+            return self.loaded_in(slot);
+        }
+        let refused = |status, message: String| {
+            Err(Error::Refused(ErrorResponse::new(status, message, "/v1/models lists all models")))
+        };
+        let described = needed.described();
+        match (found, name) {
+            (Some(_), Some(name)) => {
+                refused(StatusCode::FAILED_DEPENDENCY, format!("model {name:?} is not {described}"))
+            }
+            (None, Some(name)) if !self.encoders.is_empty() => {
+                let known: Vec<&str> = self.encoders.iter().map(|slot| slot.model.name.as_str()).collect();
+                let known = known.join(", ");
+                let message = format!("no encoder {}, expected one of {known}", quoted(name));
+                refused(StatusCode::NOT_FOUND, message)
+            }
+            _ => refused(
+                StatusCode::FAILED_DEPENDENCY,
+                format!("this server has no model that is {described}"),
+            ),
+        }
+    }
+
     fn loaded_in<T: Served>(&self, slot: &ModelSlot<T>) -> Result<Arc<T>> {
         if let Some(found) = slot.take(self.count()) {
             return Ok(found);
@@ -322,20 +363,11 @@ impl ModelRegistry {
 
     /// Unloads the least recently used model that no request holds; false if there is none.
     pub(crate) fn unload_one(&self) -> bool {
-        let translator = self.slots.iter().filter_map(ModelSlot::idle).min();
-        let generator = self.generators.iter().filter_map(ModelSlot::idle).min();
-        let is_translator = match (translator, generator) {
-            (None, None) => return false,
-            (Some(translator), Some(generator)) => translator < generator,
-            (translator, None) => translator.is_some(),
-            (None, Some(_)) => false,
-        };
-        let used = if is_translator { translator } else { generator };
-        if is_translator {
-            self.slots.iter().filter(|slot| slot.idle() == used).for_each(ModelSlot::unload);
-        } else {
-            self.generators.iter().filter(|slot| slot.idle() == used).for_each(ModelSlot::unload);
-        }
+        let least = [least_used(&self.slots), least_used(&self.generators), least_used(&self.encoders)];
+        let Some(used) = least.into_iter().flatten().min() else { return false };
+        unload_used(&self.slots, used);
+        unload_used(&self.generators, used);
+        unload_used(&self.encoders, used);
         polyhead_tensor::pool::clear();
         true
     }
@@ -349,7 +381,9 @@ impl ModelRegistry {
         let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let translators = self.read_again(&self.slots)?;
         let generators = self.read_again(&self.generators)?;
-        Ok(replace(&self.slots, translators) + replace(&self.generators, generators))
+        let encoders = self.read_again(&self.encoders)?;
+        let count = replace(&self.slots, translators) + replace(&self.generators, generators);
+        Ok(count + replace(&self.encoders, encoders))
     }
 
     /// Reads folders again, and loads the models that are loaded.
@@ -409,6 +443,16 @@ impl ModelRegistry {
         self.generators.iter().map(entry).collect()
     }
 
+    /// All encoders.
+    pub(crate) fn encoders(&self) -> Vec<EncoderEntry> {
+        let entry = |slot: &ModelSlot<LoadedEncoder>| {
+            let state = slot.lock();
+            let is_loaded = state.loaded.is_some();
+            EncoderEntry { name: slot.model.name.clone(), is_loaded, summary: state.about.clone() }
+        };
+        self.encoders.iter().map(entry).collect()
+    }
+
     /// Unloads all language models, once their texts are finished or abandoned.
     pub(crate) fn close(&self) {
         self.generators.iter().for_each(ModelSlot::unload);
@@ -417,12 +461,25 @@ impl ModelRegistry {
     /// Estimated bytes of all loaded models.
     pub(crate) fn bytes(&self) -> u64 {
         let translators: u64 = self.slots.iter().map(ModelSlot::loaded_bytes).sum();
-        translators + self.generators.iter().map(ModelSlot::loaded_bytes).sum::<u64>()
+        let encoders: u64 = self.encoders.iter().map(ModelSlot::loaded_bytes).sum();
+        translators + encoders + self.generators.iter().map(ModelSlot::loaded_bytes).sum::<u64>()
     }
 
     /// The next value of the counter.
     fn count(&self) -> u64 {
         self.serial.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Loads the first model of the options, if it is one of these.
+fn load_first<T: Served>(
+    slots: &[ModelSlot<T>],
+    first: &ModelFolder,
+    registry: &ModelRegistry,
+) -> Result<()> {
+    match slots.first().filter(|slot| slot.model == *first) {
+        Some(slot) => registry.loaded_in(slot).map(drop),
+        None => Ok(()),
     }
 }
 
@@ -441,89 +498,6 @@ impl ModelSlot<LoadedModel> {
         self.lock().about.clone()
     }
 }
-
-impl<T: Served> ModelSlot<T> {
-    fn new(model: &ModelFolder, bytes: u64) -> Result<Self> {
-        let state = SlotState { about: T::about(&model.folder)?, loaded: None, bytes, used: 0 };
-        Ok(Self { model: model.clone(), state: Mutex::new(state) })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SlotState<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Its folder, and its estimated bytes while it is loaded.
-    fn forecast(&self) -> (&Path, u64) {
-        (&self.model.folder, self.lock().bytes)
-    }
-
-    fn loaded_bytes(&self) -> u64 {
-        let state = self.lock();
-        if state.loaded.is_some() { state.bytes } else { 0 }
-    }
-
-    /// The model if it is loaded; marks it as used at `now`.
-    fn take(&self, now: u64) -> Option<Arc<T>> {
-        let mut state = self.lock();
-        state.used = now;
-        state.loaded.clone()
-    }
-
-    /// Time of its last use if it is loaded and no request holds it; else it would stay in memory anyway.
-    fn idle(&self) -> Option<u64> {
-        let state = self.lock();
-        let is_idle = state.loaded.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) == 1);
-        is_idle.then_some(state.used)
-    }
-
-    /// Unloads it; requests that hold it finish.
-    fn unload(&self) {
-        let loaded = self.lock().loaded.take();
-        if let Some(model) = loaded.and_then(Arc::into_inner) {
-            model.unload();
-        }
-    }
-}
-
-/// The config of a folder with a language model; `None` for all other folders.
-fn language_model(folder: &Path) -> Option<ModelConfig> {
-    let (config, _) = read_config(folder).ok()?;
-    (config.view() == View::LanguageModel).then_some(config)
-}
-
-/// Estimated bytes of a loaded language model, whose weights may be stored as 16-bit numbers.
-fn generator_forecast(folder: &Path, config: ModelConfig, dtype: Dtype) -> u64 {
-    let mut parameters = Parameters::default();
-    let is_known = polyhead_models::LanguageModel::new(config, &mut parameters).is_ok();
-    let numbers = if is_known { parameters.count() as u64 } else { 0 };
-    let files = weight_bytes(folder);
-    // Files of int8 weights have little more than a byte for each.
-    let is_int8 = dtype == Dtype::Int8 || 2 * files < 3 * numbers;
-    let bytes = if is_int8 { numbers } else { 4 * numbers };
-    bytes + bytes / 4 + TABLES
-}
-
-/// Working memory in bytes, beside the models.
-const WORK: u64 = 64 << 20;
-
-/// Estimated bytes of a loaded model: its weights, a quarter more for their packed layout, and the tokeniser's tables.
-fn forecast(folder: &Path) -> u64 {
-    let bytes = weight_bytes(folder);
-    bytes + bytes / 4 + TABLES
-}
-
-/// Bytes of the files of weights in a folder.
-fn weight_bytes(folder: &Path) -> u64 {
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let weights = files.filter(|file| {
-        let name = file.file_name();
-        [".safetensors", ".bin", ".pt"].iter().any(|end| name.to_string_lossy().ends_with(end))
-    });
-    weights.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
-}
-
-/// Bytes of a tokeniser's tables.
-const TABLES: u64 = 16 << 20;
 
 /// True if a model translates from a language into another; `None` matches any.
 fn covers(languages: &Languages, from: Option<&str>, to: Option<&str>) -> bool {

@@ -149,6 +149,11 @@ impl<T: QueueItem> Queue<T> {
         self.options.waiting
     }
 
+    /// Tokens of a batch.
+    pub(crate) fn batch_tokens(&self) -> usize {
+        self.options.batch_tokens
+    }
+
     /// What waits.
     pub(crate) fn waiting(&self) -> Waiting {
         let state = self.lock();

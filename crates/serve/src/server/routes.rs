@@ -18,7 +18,7 @@ use super::files::{FilesOptions, TranslatedFiles};
 use super::language_set::LanguageSet;
 use super::limits::RequestLimits;
 use super::scheduler::{Client, Scheduler};
-use super::{about, libre, openai, v1};
+use super::{about, libre, openai, tei, v1};
 use crate::Error;
 use crate::front::body::BodyLimits;
 use crate::front::budget::{MemoryBudget, MemoryReservation};
@@ -41,6 +41,14 @@ pub const ROUTES: &[(&str, &[&str])] = &[
     ("/v1/models/{model}", &["get"]),
     ("/v1/completions", &["post"]),
     ("/v1/chat/completions", &["post"]),
+    ("/v1/embeddings", &["post"]),
+    ("/", &["post"]),
+    ("/embed", &["post"]),
+    ("/embed_all", &["post"]),
+    ("/rerank", &["post"]),
+    ("/predict", &["post"]),
+    ("/similarity", &["post"]),
+    ("/info", &["get"]),
     ("/health", &["get"]),
     ("/ready", &["get"]),
     ("/metrics", &["get"]),
@@ -161,6 +169,7 @@ impl ServerState {
         let is_loaded = || {
             self.scheduler.models().iter().any(|model| model.is_loaded)
                 || self.scheduler.language_models().iter().any(|model| model.is_loaded)
+                || self.scheduler.encoders().iter().any(|model| model.is_loaded)
         };
         self.is_open.load(Ordering::Relaxed) && is_loaded()
     }
@@ -230,7 +239,11 @@ impl fmt::Debug for ServerState {
 
 /// All routes of the server except the explorer's.
 pub fn routes(state: Arc<ServerState>) -> Router {
+    // The explorer of translators is at the same path.
+    let has_root = !state.scheduler.translates() && !state.scheduler.encoders().is_empty();
+    let root = if has_root { Router::new().route("/", post(tei::root)) } else { Router::new() };
     Router::new()
+        .merge(root)
         .route("/translate", post(libre::translate).get(libre::translate))
         .route("/detect", post(libre::detect).get(libre::detect))
         .route("/languages", get(libre::languages))
@@ -242,6 +255,13 @@ pub fn routes(state: Arc<ServerState>) -> Router {
         .route("/v1/models/{model}", get(openai::model))
         .route("/v1/completions", post(openai::completions))
         .route("/v1/chat/completions", post(openai::chat))
+        .route("/v1/embeddings", post(openai::embeddings))
+        .route("/embed", post(tei::embed))
+        .route("/embed_all", post(tei::embed_all))
+        .route("/rerank", post(tei::rerank))
+        .route("/predict", post(tei::predict))
+        .route("/similarity", post(tei::similarity))
+        .route("/info", get(tei::info))
         .route("/health", get(about::health))
         .route("/ready", get(about::ready))
         .route("/metrics", get(about::metrics))

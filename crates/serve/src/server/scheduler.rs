@@ -1,5 +1,5 @@
 //! The scheduler: splits texts into sentences, answers from the cache or queues them for batched translation, and joins the
-//! translated sentences into texts.
+//! translated sentences into texts. Texts for encoders (`encoder/`) wait in the same queue.
 //!
 //! Every translation equals that of `polyhead translate`: the translation of a sentence depends on nothing else in its batch.
 
@@ -13,6 +13,7 @@ use polyhead_translate::{LoadOptions, RoutedSentence, TextPlan, TranslateOptions
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::cache::Cache;
+use super::encoder::{EncoderEntry, EncoderGauges};
 use super::generation::{GenerationCounters, GenerationGauges, GenerationPool, LoadedGenerator};
 use super::memory_plan::MemoryPlan;
 use super::model_registry::{
@@ -20,8 +21,9 @@ use super::model_registry::{
 };
 use super::queue::{Queue, QueueFull, QueueOptions, Waiting};
 use super::request::TranslationRequest;
+use super::work::QueuedWork;
 pub use super::worker_pool::RequestOptions;
-use super::worker_pool::{CacheKey, Counters, QueuedSentence, SentenceResult, WorkerPool, work};
+use super::worker_pool::{CacheKey, Counters, QueuedSentence, SentenceResult, SpeedMeter, WorkerPool, work};
 use crate::blocking::blocking;
 use crate::front::budget::MemoryBudget;
 use crate::front::process::resident_bytes;
@@ -74,6 +76,15 @@ const MEASURED_SECONDS: f64 = 1.0;
 /// Work per second before it is known.
 const FIRST_SPEED: f64 = 5000.0;
 
+/// A part of a request that is queued at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slice {
+    /// The beginning.
+    First,
+    /// What follows.
+    Later,
+}
+
 /// The translations of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TranslationResult {
@@ -99,14 +110,14 @@ pub struct FinishedSentence {
 /// Model registry, queue, cache and worker threads of a server.
 #[derive(Debug)]
 pub struct Scheduler {
-    registry: Arc<ModelRegistry>,
+    pub(super) registry: Arc<ModelRegistry>,
     generation: Arc<GenerationPool>,
-    pool: Arc<WorkerPool>,
+    pub(super) pool: Arc<WorkerPool>,
     workers: Mutex<Vec<JoinHandle<()>>>,
     plan: MemoryPlan,
     /// Memory of all that waits for a client.
     memory: Arc<MemoryBudget>,
-    threads: usize,
+    pub(super) threads: usize,
 }
 
 impl Scheduler {
@@ -134,14 +145,14 @@ impl Scheduler {
         generation.cache_bytes.store(cache_bytes / n_generators.max(1), Ordering::Relaxed);
         let cache = Mutex::new(Cache::new(cache_bytes));
         let memory = Arc::new(MemoryBudget::new(plan.waiting(registry.bytes())));
-        let (counters, busy) = Default::default();
-        let pool = Arc::new(WorkerPool { queue, cache, counters, busy });
+        let (counters, encoder_counters, busy) = Default::default();
+        let pool = Arc::new(WorkerPool { queue, cache, counters, encoder_counters, busy });
         let mut workers = Vec::new();
         for number in 0..threads {
             let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build();
             let threads = threads.map_err(|error| Error::Server(std::io::Error::other(error)))?;
             let own = pool.clone();
-            let thread = std::thread::Builder::new().name(format!("translate-{number}"));
+            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
             workers.push(thread.spawn(move || own.work(&threads)).map_err(Error::Server)?);
         }
         Ok(Self { registry, generation, pool, workers: Mutex::new(workers), plan, memory, threads })
@@ -183,7 +194,7 @@ impl Scheduler {
         let (client, options, deadline) = (request.client.clone(), request.options.clone(), request.deadline);
         let registry = self.registry.clone();
         let (loaded, outlines) = blocking(move || split(&registry, &request)).await?;
-        self.memory.set_limit(self.plan.waiting(self.registry.bytes()));
+        self.plan_memory();
         let mut pending = PendingSentences::new(&outlines);
         self.check_deadline(&pending.passages, &options, &loaded, deadline)?;
         let (reply, mut replies) = mpsc::unbounded_channel();
@@ -191,14 +202,8 @@ impl Scheduler {
         let slice = (self.pool.queue.capacity() / 4).max(1);
         for start in (0..pending.passages.len()).step_by(slice) {
             let end = pending.passages.len().min(start + slice);
-            let mut sentences = self.uncached(&options, &loaded, &pending.passages, start..end, &reply);
-            while let Err(full) = self.pool.queue.push(&client, &mut sentences) {
-                // A request that has begun waits for room until its deadline.
-                if start == 0 {
-                    return Err(self.refused(&full));
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            let sentences = self.uncached(&options, &loaded, &pending.passages, start..end, &reply);
+            self.queue(&client, sentences, if start == 0 { Slice::First } else { Slice::Later }).await?;
             while pending.done < end {
                 // This function holds a sender, so the channel stays open.
                 let Some((index, found)) = replies.recv().await else { break };
@@ -223,7 +228,7 @@ impl Scheduler {
         passages: &[RoutedSentence],
         range: Range<usize>,
         reply: &UnboundedSender<SentenceResult>,
-    ) -> Vec<QueuedSentence> {
+    ) -> Vec<QueuedWork> {
         let mut sentences = Vec::new();
         for index in range {
             let key = CacheKey {
@@ -237,23 +242,34 @@ impl Scheduler {
                 let _ = reply.send((index, Ok(found)));
             } else {
                 let work = work(&key.passage, &key.options, loaded);
-                sentences.push(QueuedSentence {
-                    key,
-                    loaded: loaded.clone(),
-                    index,
-                    reply: reply.clone(),
-                    work,
-                });
+                let (loaded, reply) = (loaded.clone(), reply.clone());
+                sentences.push(QueuedWork::Sentence(QueuedSentence { key, loaded, index, reply, work }));
             }
         }
         sentences
     }
 
+    /// Queues a part of a request. The first is refused if there is no room; later ones wait for it, until the deadline.
+    pub(super) async fn queue(
+        &self,
+        client: &Client,
+        mut items: Vec<QueuedWork>,
+        slice: Slice,
+    ) -> Result<()> {
+        while let Err(full) = self.pool.queue.push(client, &mut items) {
+            if slice == Slice::First {
+                return Err(self.refused(&full));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
     fn refused(&self, full: &QueueFull) -> Error {
         match full {
-            QueueFull::Total(waiting) => self.busy(format!("{waiting} sentences are waiting")),
+            QueueFull::Total(waiting) => self.busy(format!("{waiting} sentences or texts are waiting")),
             QueueFull::Client(own) => Error::TooManyRequests {
-                found: format!("{own} sentences of this client are waiting"),
+                found: format!("{own} sentences or texts of this client are waiting"),
                 retry_after: self.wait(),
             },
         }
@@ -267,20 +283,32 @@ impl Scheduler {
         loaded: &LoadedModel,
         deadline: Instant,
     ) -> Result<()> {
-        let Some(speed) = self.measured_speed() else { return Ok(()) };
         let all = passages.iter().map(|passage| work(passage, options, loaded));
-        let longest = all.clone().max().unwrap_or(0) as f64 * self.threads as f64;
-        let alone = (all.sum::<usize>() as f64).max(longest) / speed;
+        let longest = all.clone().max().unwrap_or(0);
+        self.check_work([all.sum(), longest], &self.pool.counters.meter, deadline)
+    }
+
+    /// Refuses work, given in total and of the longest item, that cannot be done by its deadline.
+    pub(super) fn check_work(
+        &self,
+        [total, longest]: [usize; 2],
+        meter: &SpeedMeter,
+        deadline: Instant,
+    ) -> Result<()> {
+        let Some(speed) = self.speed(&[meter]) else { return Ok(()) };
+        let longest = longest as f64 * self.threads as f64;
+        let alone = (total as f64).max(longest) / speed;
         let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         if alone > MARGIN * left {
             return Err(Error::TooLong { seconds: alone.ceil() as u64, deadline: left.round() as u64 });
         }
         // Clients take turns, so with n others it takes at most n + 1 times as long.
         let Waiting { clients, work: waiting, .. } = self.pool.queue.waiting();
-        let beside = (alone * (clients + 1) as f64).min(alone + waiting as f64 / speed);
+        let others = self.measured_speed().unwrap_or(speed);
+        let beside = (alone * (clients + 1) as f64).min(alone + waiting as f64 / others);
         if alone > LIGHT_SECONDS && beside > MARGIN * left {
             let found = format!(
-                "beside {clients} other clients this text takes about {beside:.0} s, and its deadline is in {left:.0} s"
+                "beside {clients} other clients this takes about {beside:.0} s, and its deadline is in {left:.0} s"
             );
             return Err(self.busy(found));
         }
@@ -294,15 +322,18 @@ impl Scheduler {
     }
 
     /// An error that says when to try again.
-    fn busy(&self, found: String) -> Error {
+    pub(super) fn busy(&self, found: String) -> Error {
         Error::Busy { found, retry_after: self.wait() }
     }
 
     /// Work per second of all threads together, as the queue estimates work; none before there was enough of it.
     fn measured_speed(&self) -> Option<f64> {
-        let Counters { work, microseconds, .. } = &self.pool.counters;
-        let seconds = microseconds.load(Ordering::Relaxed) as f64 / 1e6;
-        let work = work.load(Ordering::Relaxed) as f64;
+        self.speed(&[&self.pool.counters.meter, &self.pool.encoder_counters.meter])
+    }
+
+    fn speed(&self, meters: &[&SpeedMeter]) -> Option<f64> {
+        let sum = |(a, b): (f64, f64), (c, d)| (a + c, b + d);
+        let (work, seconds) = meters.iter().map(|meter| meter.total()).fold((0.0, 0.0), sum);
         (seconds >= MEASURED_SECONDS && work > 0.0).then(|| work / seconds * self.threads as f64)
     }
 
@@ -341,6 +372,16 @@ impl Scheduler {
         self.registry.language_models()
     }
 
+    /// All encoders.
+    pub fn encoders(&self) -> Vec<EncoderEntry> {
+        self.registry.encoders()
+    }
+
+    /// Totals of encoders.
+    pub fn encoder_gauges(&self) -> EncoderGauges {
+        self.pool.encoder_counters.gauges()
+    }
+
     /// True if there is a model that translates.
     pub fn translates(&self) -> bool {
         self.registry.translates()
@@ -362,8 +403,13 @@ impl Scheduler {
     /// If no model has this name, or it cannot be loaded.
     pub fn generator(&self, model: Option<&str>) -> Result<Arc<LoadedGenerator>> {
         let found = self.registry.generator(model)?;
-        self.memory.set_limit(self.plan.waiting(self.registry.bytes()));
+        self.plan_memory();
         Ok(found)
+    }
+
+    /// Gives what waits the memory that the loaded models leave.
+    pub(super) fn plan_memory(&self) {
+        self.memory.set_limit(self.plan.waiting(self.registry.bytes()));
     }
 
     /// Running and waiting texts and totals of text generation.
@@ -423,9 +469,9 @@ impl Scheduler {
 /// Queue length, busy workers and totals of a [`Scheduler`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedulerGauges {
-    /// Sentences in the queue.
+    /// Sentences, and texts for encoders, in the queue.
     pub waiting: usize,
-    /// Worker threads that are translating.
+    /// Worker threads that have a batch.
     pub busy: usize,
     /// Batches translated.
     pub batches: u64,

@@ -1,4 +1,4 @@
-//! The worker threads: each takes batches of sentences from the queue and translates them on one CPU core.
+//! The worker threads: each takes batches from the queue, and translates sentences or encodes texts on one CPU core.
 //!
 //! A batch on one thread is decoded without any synchronisation between threads. A single sentence is, too: sharing its
 //! small operations between threads takes longer than running them on one.
@@ -15,8 +15,10 @@ use polyhead_translate::{Evidence, RoutedSentence, TranslateOptions, Translation
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::cache::{Cache, MemorySize};
+use super::encoder::{EncoderCounters, QueuedText};
 use super::model_registry::LoadedModel;
-use super::queue::{Batch, Queue, QueueItem};
+use super::queue::{Batch, Queue, QueueItem as _};
+use super::work::{QueuedWork, WorkBatch};
 use crate::Error;
 
 /// Options of a translation that a request may set; `None` takes the value of the model folder.
@@ -105,22 +107,13 @@ pub(crate) fn work(passage: &RoutedSentence, options: &RequestOptions, loaded: &
 /// Index of a sentence within its request, and its translation or error.
 pub(crate) type SentenceResult = (usize, Result<Arc<Translation>, Error>);
 
-impl QueueItem for QueuedSentence {
-    type BatchKey = (u64, RequestOptions);
-
-    fn batch_key(&self) -> Self::BatchKey {
-        (self.key.serial, self.key.options.clone())
-    }
-
-    fn tokens(&self) -> usize {
+impl QueuedSentence {
+    pub(crate) fn tokens(&self) -> usize {
         tokens(&self.key.passage)
     }
 
-    fn work(&self) -> usize {
-        self.work
-    }
-
-    fn is_abandoned(&self) -> bool {
+    /// True if the request was cancelled.
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.reply.is_closed()
     }
 }
@@ -130,10 +123,11 @@ pub(crate) type TranslationCache = Mutex<Cache<CacheKey, Translation>>;
 /// State shared by all worker threads.
 #[derive(Debug)]
 pub(crate) struct WorkerPool {
-    pub(crate) queue: Queue<QueuedSentence>,
+    pub(crate) queue: Queue<QueuedWork>,
     pub(crate) cache: TranslationCache,
     pub(crate) counters: Counters,
-    /// Workers that are translating a batch now.
+    pub(crate) encoder_counters: EncoderCounters,
+    /// Workers that have a batch now.
     pub(crate) busy: AtomicUsize,
 }
 
@@ -145,13 +139,31 @@ pub(crate) struct Counters {
     pub(crate) source_tokens: AtomicU64,
     pub(crate) target_tokens: AtomicU64,
     pub(crate) cache_hits: AtomicU64,
-    pub(crate) microseconds: AtomicU64,
-    /// Work as the queue estimates it.
-    pub(crate) work: AtomicU64,
+    pub(crate) meter: SpeedMeter,
+}
+
+/// Work that was done, as the queue estimates it, and the time that it took.
+#[derive(Debug, Default)]
+pub(crate) struct SpeedMeter {
+    work: AtomicU64,
+    microseconds: AtomicU64,
+}
+
+impl SpeedMeter {
+    fn add(&self, work: usize, microseconds: u64) {
+        self.work.fetch_add(work as u64, Ordering::Relaxed);
+        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+    }
+
+    /// Work and seconds so far.
+    pub(crate) fn total(&self) -> (f64, f64) {
+        let [work, time] = [&self.work, &self.microseconds].map(|own| own.load(Ordering::Relaxed) as f64);
+        (work, time / 1e6)
+    }
 }
 
 impl WorkerPool {
-    /// Translates batches until the queue is closed and empty.
+    /// Takes batches until the queue is closed and empty.
     pub(crate) fn work(&self, pool: &rayon::ThreadPool) {
         while let Some(batch) = self.queue.take() {
             self.busy.fetch_add(1, Ordering::Relaxed);
@@ -160,23 +172,49 @@ impl WorkerPool {
         }
     }
 
-    /// Translates a batch, and before its rest those that are more urgent; returns the time of all.
-    fn run(&self, batch: Batch<QueuedSentence>) -> Duration {
+    /// Runs a batch, and before its rest those that are more urgent; returns the time of all.
+    fn run(&self, batch: Batch<QueuedWork>) -> Duration {
         let start = Instant::now();
         let Batch { items, weight, time } = batch;
-        let work: usize = items.iter().map(QueueItem::work).sum();
+        let work: usize = items.iter().map(QueuedWork::work).sum();
         let between = AtomicU64::new(0);
-        self.translate(items, &|| {
+        let look = || {
             while let Some(urgent) = self.queue.take_urgent(weight, time) {
                 between.fetch_add(self.run(urgent).as_micros() as u64, Ordering::Relaxed);
             }
-        });
+        };
+        let meter = match WorkBatch::new(items) {
+            WorkBatch::Sentences(sentences) => {
+                self.translate(sentences, &look);
+                self.counters.batches.fetch_add(1, Ordering::Relaxed);
+                &self.counters.meter
+            }
+            WorkBatch::Texts(texts) => {
+                self.encode(texts, &look);
+                self.encoder_counters.batches.fetch_add(1, Ordering::Relaxed);
+                &self.encoder_counters.meter
+            }
+        };
         let took = start.elapsed();
-        let own = (took.as_micros() as u64).saturating_sub(between.into_inner());
-        self.counters.batches.fetch_add(1, Ordering::Relaxed);
-        self.counters.work.fetch_add(work as u64, Ordering::Relaxed);
-        self.counters.microseconds.fetch_add(own, Ordering::Relaxed);
+        meter.add(work, (took.as_micros() as u64).saturating_sub(between.into_inner()));
         took
+    }
+
+    /// Encodes a batch and sends the replies; a batch that fails is tried again text by text. `between` is called between
+    /// layers.
+    fn encode(&self, batch: Vec<QueuedText>, between: &(dyn Fn() + Sync)) {
+        match QueuedText::run(&batch, between) {
+            Ok(found) => batch
+                .into_iter()
+                .zip(found)
+                .for_each(|(text, own)| text.finish(Ok(own), &self.encoder_counters)),
+            Err(error) if batch.len() == 1 => {
+                batch.into_iter().zip([error]).for_each(|(text, error)| {
+                    text.finish(Err(error), &self.encoder_counters);
+                });
+            }
+            Err(_) => batch.into_iter().for_each(|text| self.encode(vec![text], between)),
+        }
     }
 
     /// Translates a batch and sends the replies; a batch that fails is tried again sentence by sentence. `between` is called
@@ -219,7 +257,7 @@ fn run(batch: &[QueuedSentence], between: &(dyn Fn() + Sync)) -> Result<Vec<Tran
     let passages: Vec<RoutedSentence> = batch.iter().map(|sentence| sentence.key.passage.clone()).collect();
     let is_wanted = || {
         between();
-        !batch.iter().all(QueueItem::is_abandoned)
+        !batch.iter().all(QueuedSentence::is_abandoned)
     };
     let work = || first.loaded.engine.translate_sentences_while(&passages, &options, &is_wanted);
     let found = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))?;

@@ -61,7 +61,11 @@ impl From<ErrorResponse> for OpenAiError {
                     "send a key of this server as Authorization: Bearer KEY (api_key of the client)".into();
                 Some("invalid_api_key")
             }
-            StatusCode::NOT_FOUND => Some("model_not_found"),
+            // A model of another kind.
+            StatusCode::NOT_FOUND | StatusCode::FAILED_DEPENDENCY => {
+                response.status = StatusCode::NOT_FOUND;
+                Some("model_not_found")
+            }
             StatusCode::PAYLOAD_TOO_LARGE => Some("request_too_large"),
             StatusCode::TOO_MANY_REQUESTS => Some("rate_limit_exceeded"),
             StatusCode::SERVICE_UNAVAILABLE => Some("server_busy"),

@@ -129,11 +129,7 @@ const UNSUPPORTED: &[UnsupportedField] = &[
 /// 400 with the field and the reason.
 pub(super) fn check(kind: CallKind, fields: &Fields) -> Result<(), OpenAiError> {
     let known = kind.fields();
-    if let Some(unknown) = fields.names().find(|name| !known.contains(name)) {
-        let error = format!("unknown field {}", quoted(unknown));
-        let hint = format!("{HINT}; the server accepts {}", known.join(", "));
-        return Err(OpenAiError::from(ErrorResponse::bad_request(error, hint)).with_code("unknown_field"));
-    }
+    check_known(known, fields)?;
     for &(name, asks_nothing, reason) in UNSUPPORTED.iter().filter(|(name, ..)| known.contains(name)) {
         let value = fields.value(name);
         if value.is_some_and(|value| !value.is_null() && !asks_nothing(&value)) {
@@ -142,6 +138,17 @@ pub(super) fn check(kind: CallKind, fields: &Fields) -> Result<(), OpenAiError> 
         }
     }
     Ok(())
+}
+
+/// Refuses unknown fields.
+///
+/// # Errors
+/// 400 with the field.
+pub(super) fn check_known(known: &[&str], fields: &Fields) -> Result<(), OpenAiError> {
+    let Some(unknown) = fields.names().find(|name| !known.contains(name)) else { return Ok(()) };
+    let error = format!("unknown field {}", quoted(unknown));
+    let hint = format!("{HINT}; the server accepts {}", known.join(", "));
+    Err(OpenAiError::from(ErrorResponse::bad_request(error, hint)).with_code("unknown_field"))
 }
 
 fn is_zero(value: &Value) -> bool {

@@ -1,10 +1,12 @@
-//! The calls for language models, compatible with OpenAI's API: `/v1/completions`, `/v1/chat/completions`, `/v1/models`.
+//! The calls of OpenAI's API: `/v1/completions` and `/v1/chat/completions` for language models, `/v1/embeddings` for encoders,
+//! `/v1/models`.
 //!
 //! `request.rs` reads the fields (`field_names.rs`, `field_values.rs`, `sampling.rs`), `choices.rs` gathers the tokens of each text, `answers.rs` writes them as JSON and `events.rs`
-//! as server-sent events, `error.rs` has the errors. [`super::generation`] generates the texts.
+//! as server-sent events, `error.rs` has the errors. `embeddings.rs` is the call for vectors. [`super::generation`] generates the texts.
 
 mod answers;
 mod choices;
+mod embeddings;
 mod error;
 mod events;
 mod field_names;
@@ -39,6 +41,7 @@ use crate::front::ErrorResponse;
 use crate::front::budget::MemoryReservation;
 use crate::front::form::{KnownFields, UnknownFields};
 
+pub(super) use embeddings::embeddings;
 pub(super) use models::{ModelsAnswer, model};
 
 /// Maximum number of JSON values in a request, such as the tokens of prompts.

@@ -1,4 +1,4 @@
-//! `/v1/models`: the translators in our own shape, and the language models in OpenAI's.
+//! `/v1/models`: the translators in our own shape, language models and encoders in OpenAI's.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
+use super::super::encoder::{EncoderEntry, EncoderUse};
 use super::super::model_registry::{LanguageModelEntry, ModelEntry};
 use super::super::routes::{self, ServerState};
 use super::error::OpenAiError;
@@ -19,15 +20,15 @@ use crate::front::fields::quoted;
 pub(in super::super) struct ModelsAnswer {
     /// All translators.
     models: Vec<ModelEntry>,
-    /// `list`, if there are language models.
+    /// `list`, if there are language models or encoders.
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<&'static str>,
-    /// All language models.
+    /// All language models, then all encoders.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Vec<ModelAnswer>>,
 }
 
-/// A language model, as OpenAI describes one.
+/// A language model or an encoder, as OpenAI describes one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct ModelAnswer {
     id: String,
@@ -39,6 +40,27 @@ struct ModelAnswer {
     is_loaded: bool,
     /// Length of its context in tokens, if it has a limit.
     context_length: Option<usize>,
+    /// The calls of an encoder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<&'static str>,
+}
+
+impl From<EncoderEntry> for ModelAnswer {
+    fn from(entry: EncoderEntry) -> Self {
+        let EncoderEntry { name, is_loaded, summary } = entry;
+        let mut calls = vec!["/v1/embeddings", "/embed", "/similarity"];
+        if summary.has_states {
+            calls.push("/embed_all");
+        }
+        if EncoderUse::Classes.fits(&summary) {
+            calls.push("/predict");
+        }
+        if EncoderUse::PairScores.fits(&summary) {
+            calls.push("/rerank");
+        }
+        let own = LanguageModelEntry { name, is_loaded, context: Some(summary.max_len) };
+        Self { calls, ..own.into() }
+    }
 }
 
 impl From<LanguageModelEntry> for ModelAnswer {
@@ -51,6 +73,7 @@ impl From<LanguageModelEntry> for ModelAnswer {
             owned_by: "polyhead",
             is_loaded,
             context_length: context,
+            calls: Vec::new(),
         }
     }
 }
@@ -58,24 +81,29 @@ impl From<LanguageModelEntry> for ModelAnswer {
 impl ModelsAnswer {
     /// All models of a server.
     pub(in super::super) fn of(state: &ServerState) -> Self {
-        let data: Vec<ModelAnswer> =
-            state.scheduler.language_models().into_iter().map(ModelAnswer::from).collect();
+        let data = Self::data(state);
         let is_some = !data.is_empty();
         let object = is_some.then_some("list");
         Self { models: state.scheduler.models(), object, data: is_some.then_some(data) }
     }
+
+    /// All language models, then all encoders.
+    fn data(state: &ServerState) -> Vec<ModelAnswer> {
+        let generators = state.scheduler.language_models().into_iter().map(ModelAnswer::from);
+        generators.chain(state.scheduler.encoders().into_iter().map(ModelAnswer::from)).collect()
+    }
 }
 
-/// A language model by its name.
+/// A language model or an encoder by its name.
 pub(in super::super) async fn model(
     State(state): State<Arc<ServerState>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, OpenAiError> {
     let name = name.map_or_else(|_| String::new(), |Path(name)| name);
-    let found = state.scheduler.language_models().into_iter().find(|entry| entry.name == name);
+    let found = ModelsAnswer::data(&state).into_iter().find(|entry| entry.id == name);
     let found = found.ok_or_else(|| {
-        let error = format!("no language model {}", quoted(&name));
+        let error = format!("no language model or encoder {}", quoted(&name));
         ErrorResponse::new(StatusCode::NOT_FOUND, error, "/v1/models lists all models")
     })?;
-    Ok(routes::json(&ModelAnswer::from(found)))
+    Ok(routes::json(&found))
 }

@@ -7,6 +7,7 @@ use super::field_names::{self, CallKind, is_empty};
 use super::field_values::{HINT, boolean, text, whole};
 use super::sampling::Sampling;
 use crate::front::fields::{Fields, quoted};
+use crate::server::encoder::TextsOrIds;
 use crate::server::limits::RequestLimits;
 
 /// Maximum number of alternatives of a token.
@@ -108,32 +109,10 @@ impl TextInput {
 }
 
 fn prompts(fields: &Fields) -> Result<TextInput, OpenAiError> {
-    const EXPECTED: &str = "a text, an array of texts, an array of tokens, or an array of arrays of tokens";
-    let wrong =
-        |found: &str| OpenAiError::field("prompt", format!("prompt: {found}, expected {EXPECTED}"), HINT);
-    let ids = |items: &[Value]| -> Option<Vec<u32>> {
-        items.iter().map(|id| u32::try_from(id.as_u64()?).ok()).collect()
-    };
-    match fields.value("prompt") {
-        None | Some(Value::Null) => Err(wrong("nothing")),
-        Some(Value::String(text)) => Ok(TextInput::Texts(vec![text])),
-        Some(Value::Array(items)) => match items.first() {
-            None => Err(wrong("an empty array")),
-            Some(Value::String(_)) => {
-                let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
-                let texts: Option<Vec<String>> = texts.collect();
-                texts.map(TextInput::Texts).ok_or_else(|| wrong("an array of texts and other values"))
-            }
-            Some(Value::Number(_)) => ids(&items)
-                .map(|ids| TextInput::Ids(vec![ids]))
-                .ok_or_else(|| wrong("an array of numbers and other values")),
-            Some(_) => {
-                let prompts = items.iter().map(|item| ids(item.as_array()?));
-                let prompts: Option<Vec<Vec<u32>>> = prompts.collect();
-                prompts.map(TextInput::Ids).ok_or_else(|| wrong("an array of other values"))
-            }
-        },
-        Some(_) => Err(wrong("another value")),
+    let found = TextsOrIds::read("prompt", fields.value("prompt"));
+    match found.map_err(|error| OpenAiError::field("prompt", error, HINT))? {
+        TextsOrIds::Texts(texts) => Ok(TextInput::Texts(texts)),
+        TextsOrIds::Ids(prompts) => Ok(TextInput::Ids(prompts)),
     }
 }
 

@@ -50,7 +50,7 @@ fn endless() -> tempfile::TempDir {
 }
 
 /// A gate for which the key of a request is the name of its client; `wrong` is refused.
-struct NamedClients;
+pub(crate) struct NamedClients;
 
 impl Gate for NamedClients {
     fn enter(&self, parts: &Parts) -> Result<Entry, ErrorResponse> {
