@@ -19,8 +19,8 @@ use crate::server::routes::{ServerState, at_most};
 use crate::server::scheduler::{Scheduler, Slice};
 use crate::server::work::QueuedWork;
 
-/// Bytes of memory for each byte of the longest text while it becomes tokens.
-const READ_MEMORY: usize = 400;
+/// Bytes of memory for each byte of the longest text while it becomes tokens: 680 for 50,000 full stops.
+const READ_MEMORY: usize = 800;
 /// Bytes for each byte of all texts: the text, its copy, and its ids, which may be one for each byte.
 const TEXT_MEMORY: usize = 10;
 /// Bytes of a waiting text beside its ids, and of its part of an answer beside its numbers.
@@ -217,6 +217,17 @@ fn reserve(memory: &mut MemoryReservation, bytes: usize) -> Result<(), EncoderEr
     Ok(memory.resize(bytes)?)
 }
 
+/// The error of too much work, with what helps here.
+fn in_parts(error: Error) -> Error {
+    match error {
+        Error::TooLong { .. } => {
+            let hint = "send it in parts, or raise --deadline of the server";
+            Error::Refused(ErrorResponse::new(error.status(), error.to_string(), hint))
+        }
+        other => other,
+    }
+}
+
 fn unreadable(place: &str, error: &polyhead_engine::Error) -> EncoderError {
     let status = axum::http::StatusCode::UNPROCESSABLE_ENTITY;
     EncoderError::Unreadable(ErrorResponse::new(status, format!("{place}: {error}"), error.hint()))
@@ -274,7 +285,7 @@ impl Scheduler {
         let QueuedTexts { client, loaded, output, inputs, deadline } = texts;
         let work = inputs.iter().map(|input| input.encoding.len());
         let work = [work.clone().sum(), work.max().unwrap_or(0)];
-        self.check_work(work, &self.pool.encoder_counters.meter, deadline)?;
+        self.check_work(work, &self.pool.encoder_counters.meter, deadline).map_err(in_parts)?;
         let slice = (self.pool.queue.capacity() / 4).max(1);
         let mut rows: Vec<Vec<f32>> = vec![Vec::new(); inputs.len()];
         let mut inputs = inputs.into_iter().enumerate();
