@@ -6,6 +6,7 @@ use std::time::Instant;
 use polyhead_engine::LongTexts;
 use polyhead_engine::encoder::TextInput;
 use polyhead_tensor::Dtype;
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::{EncoderInput, EncoderOutput, EncoderUse, LoadedEncoder, QueuedText, TextResult};
@@ -24,7 +25,7 @@ const READ_MEMORY: usize = 800;
 /// Bytes for each byte of all texts: the text, its copy, and its ids, which may be one for each byte.
 const TEXT_MEMORY: usize = 10;
 /// Bytes of a waiting text beside its ids, and of its part of an answer beside its numbers.
-const ROW_MEMORY: usize = 512;
+const ROW_MEMORY: usize = 256;
 
 /// A checked call.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub(crate) struct EncoderCall {
     pub(crate) dimensions: Option<usize>,
     /// Bytes of a number in the answer.
     pub(crate) number_bytes: usize,
+    /// Bytes of texts in the answer.
+    pub(crate) text_bytes: usize,
     pub(crate) deadline: Instant,
 }
 
@@ -54,6 +57,18 @@ pub(crate) struct EncodedTexts {
     pub(crate) rows: Vec<Vec<f32>>,
     /// Tokens of all texts, special tokens included.
     pub(crate) n_tokens: usize,
+    /// Bytes of the answer, at most.
+    answer_bytes: usize,
+}
+
+impl EncodedTexts {
+    /// An answer as JSON, written into memory that was reserved for it.
+    pub(crate) fn json(&self, answer: &impl Serialize) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.answer_bytes);
+        serde_json::to_writer(&mut body, answer).expect("plain values");
+        body.shrink_to_fit();
+        body
+    }
 }
 
 /// Why a call cannot be answered.
@@ -121,22 +136,24 @@ impl EncoderCall {
         let longest = bytes.clone().max().unwrap_or(0);
         let read = READ_MEMORY * longest + TEXT_MEMORY * bytes.sum::<usize>();
         reserve(memory, memory.bytes().max(read + ROW_MEMORY * self.inputs.len()))?;
-        let Self { output, number_bytes, deadline, .. } = self;
+        let Self { output, number_bytes, text_bytes, deadline, .. } = self;
         let client = self.client.clone();
         // Whoever hangs up closes the channel.
         let (reply, replies) = mpsc::unbounded_channel();
         let (own, sender) = (scheduler.clone(), reply.clone());
         let prepared = blocking(move || Ok(self.prepare(&own, &sender))).await??;
         let PreparedCall { loaded, inputs } = prepared;
-        let row = |input: &TextInput| {
-            let numbers = loaded.numbers(output, input.encoding.len());
-            ROW_MEMORY + 8 * input.encoding.len() + numbers * (size_of::<f32>() + number_bytes)
-        };
-        reserve(memory, inputs.iter().map(row).sum())?;
-        let n_tokens = inputs.iter().map(|input| input.encoding.len()).sum();
+        let n_tokens: usize = inputs.iter().map(|input| input.encoding.len()).sum();
+        let numbers = inputs.iter().map(|input| loaded.numbers(output, input.encoding.len()));
+        let numbers: usize = numbers.sum();
+        let labels = if matches!(output, EncoderOutput::Scores(_)) { loaded.label_bytes() } else { 0 };
+        let rows = inputs.len() * (ROW_MEMORY + labels);
+        let answer_bytes = numbers * number_bytes + rows + text_bytes;
+        // Texts that come back are kept until then.
+        reserve(memory, answer_bytes + numbers * size_of::<f32>() + 32 * n_tokens + rows + text_bytes)?;
         let queued = QueuedTexts { client, loaded: loaded.clone(), output, inputs, deadline };
         let rows = scheduler.encode(queued, (reply, replies)).await?;
-        Ok(EncodedTexts { loaded, rows, n_tokens })
+        Ok(EncodedTexts { loaded, rows, n_tokens, answer_bytes })
     }
 
     /// Loads the model and reads the texts, as long as somebody waits for them.
