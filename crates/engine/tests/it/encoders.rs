@@ -4,11 +4,14 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use polyhead_engine::classify::Classifier;
+use polyhead_attention::Watch;
+use polyhead_engine::classify::{ClassScores, Classifier};
 use polyhead_engine::encoder::embed::cosine;
 use polyhead_engine::encoder::fill::Filler;
+use polyhead_engine::encoder::modules::Normalisation;
 use polyhead_engine::encoder::rerank::Reranker;
 use polyhead_engine::encoder::tag::Tagger;
+use polyhead_engine::encoder::{EncoderSummary, TextInput};
 use polyhead_engine::{LoadOptions, LongTexts, TextEncoder};
 use polyhead_models::checkpoint::safetensors::{Array, ArrayData, WriteOptions, write};
 use polyhead_tensor::{Device, Dtype};
@@ -293,4 +296,85 @@ fn the_default_prompt_is_put_before_every_text() {
         error.to_string().contains("default_prompt_name is \"answer\", expected a name in prompts"),
         "{error}"
     );
+}
+
+#[test]
+fn ids_and_prompts_are_prepared_as_texts_are() {
+    let all = encoders();
+    let folder = sentence_folder(&all);
+    let settings = json!({"prompts": {"query": "a dog ", "null": null}});
+    fs::write(folder.path().join("config_sentence_transformers.json"), settings.to_string()).unwrap();
+    let encoder = load(&folder);
+    for text in ["barks", "", "the bank of a river"] {
+        let prepared = encoder.prepare(text, None, LongTexts::Refuse).unwrap().ids_only();
+        assert!(prepared.encoding.pieces.is_empty());
+        let ids = &prepared.encoding.ids;
+        for ids in [&ids[..], &ids[1..ids.len() - 1]] {
+            assert_eq!(encoder.prepare_ids(ids, None, LongTexts::Refuse).unwrap(), prepared, "{text:?}");
+        }
+        let prompt = encoder.prompt("query").unwrap();
+        let prompted = encoder.prepare(text, Some(prompt), LongTexts::Refuse).unwrap().ids_only();
+        assert_eq!(
+            prompted,
+            encoder.prepare(&format!("a dog {text}"), None, LongTexts::Refuse).unwrap().ids_only()
+        );
+        assert_eq!(encoder.prepare_ids(ids, Some(prompt), LongTexts::Refuse).unwrap(), prompted);
+    }
+    let error = encoder.prompt("answer").unwrap_err();
+    assert_eq!(error.to_string(), "no prompt \"answer\", expected one of query");
+    let long = vec![14; 40];
+    let cut = encoder.prepare_ids(&long, None, LongTexts::Truncate).unwrap();
+    let text = encoder.prepare(&"a ".repeat(40), None, LongTexts::Truncate).unwrap();
+    assert_eq!((cut.encoding.ids, cut.cut_from), (text.encoding.ids, text.cut_from));
+    let refused = |ids: &[u32]| encoder.prepare_ids(ids, None, LongTexts::Refuse).unwrap_err().to_string();
+    assert_eq!(refused(&long), "42 tokens, expected at most 16, the model's maximum length");
+    assert_eq!(refused(&[3, 24]), "token 24, expected one below 24, the size of the vocabulary");
+}
+
+#[test]
+fn vectors_have_the_length_that_is_asked_for() {
+    let all = encoders();
+    let texts = texts(&all);
+    let length = |vector: &[f32]| vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    for folder in [folder(&all, "encoder"), sentence_folder(&all)] {
+        let encoder = load(&folder);
+        let own = encoder.embed(&texts, LongTexts::Refuse).unwrap();
+        let read: Vec<TextInput> =
+            texts.iter().map(|text| encoder.prepare(text, None, LongTexts::Refuse).unwrap()).collect();
+        let read: Vec<&TextInput> = read.iter().collect();
+        let [model, unit, left] = [Normalisation::AsModel, Normalisation::Unit, Normalisation::Left]
+            .map(|normalisation| encoder.vectors(&read, normalisation, None).unwrap());
+        let normalises = encoder.modules().is_some_and(|modules| modules.normalises());
+        for (index, own) in own.into_iter().enumerate() {
+            assert_eq!(own.unwrap().vector, model[index]);
+            assert!((length(&unit[index]) - 1.0).abs() < 1e-6);
+            assert_eq!(model[index] == unit[index], normalises);
+            assert_eq!(model[index] == left[index], !normalises);
+            assert!((cosine(&unit[index], &left[index]) - 1.0).abs() < 1e-6);
+        }
+        // What is no longer wanted is not finished.
+        let error = encoder.vectors(&read, Normalisation::AsModel, Some(Watch(&|| false))).unwrap_err();
+        assert_eq!(error.to_string(), "the work was cancelled");
+    }
+}
+
+#[test]
+fn one_class_has_the_sigmoid_of_its_score() {
+    let all = encoders();
+    let folder = folder(&all, "reranker");
+    let classifier = Classifier::load(folder.path(), &LoadOptions::default()).unwrap();
+    let encoder = load(&folder);
+    for (text, classes) in texts(&all).iter().zip(classifier.classify(&texts(&all)).unwrap()) {
+        let input = encoder.read(text, LongTexts::Refuse).unwrap();
+        let logit = encoder.class_scores(&[&input], ClassScores::Logits, None).unwrap()[0][0];
+        let expected = 1.0 / (1.0 + (-f64::from(logit)).exp());
+        assert!((classes[0].probability - expected).abs() < 1e-6 && classes.len() == 1);
+    }
+    let summary = EncoderSummary::of_folder(folder.path()).unwrap();
+    assert_eq!((summary.described(), summary.max_len, summary.pooling.as_str()), ("reranker", 24, "mean"));
+    let summary = EncoderSummary::of_folder(sentence_folder(&all).path()).unwrap();
+    assert_eq!((summary.described(), summary.max_len, summary.d_model), ("encoder", 16, 8));
+    let error = encoder.class_scores(&[], ClassScores::Logits, None);
+    assert!(error.unwrap().is_empty());
+    assert!(load(&sentence_folder(&all)).class_scores(&[], ClassScores::Logits, None).is_err());
 }

@@ -42,7 +42,6 @@ pub const ROUTES: &[(&str, &[&str])] = &[
     ("/v1/completions", &["post"]),
     ("/v1/chat/completions", &["post"]),
     ("/v1/embeddings", &["post"]),
-    ("/", &["post"]),
     ("/embed", &["post"]),
     ("/embed_all", &["post"]),
     ("/rerank", &["post"]),

@@ -138,10 +138,10 @@ impl Scheduler {
         let registry = Arc::new(registry);
         let queue = Queue::new(QueueOptions { waiting, batch_tokens, window, workers: threads });
         let n_generators = registry.language_models().len();
-        let kinds = (usize::from(registry.translates()) + usize::from(n_generators > 0)).max(1);
+        let kinds = usize::from(registry.translates()) + usize::from(n_generators > 0);
         let plan = MemoryPlan::new(max_memory, options.cache_bytes.saturating_mul(kinds), registry.bytes());
         let plan = if n_generators > 0 { plan.with_free_memory() } else { plan };
-        let cache_bytes = plan.cache / kinds;
+        let cache_bytes = plan.cache / kinds.max(1);
         generation.cache_bytes.store(cache_bytes / n_generators.max(1), Ordering::Relaxed);
         let cache = Mutex::new(Cache::new(cache_bytes));
         let memory = Arc::new(MemoryBudget::new(plan.waiting(registry.bytes())));

@@ -19,7 +19,7 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    fn new(name: &'static str, victim: &mut Victim, is_held: bool, text: &str) -> Self {
+    pub(super) fn new(name: &'static str, victim: &mut Victim, is_held: bool, text: &str) -> Self {
         let is_within = victim.is_within_memory();
         Self { name, is_held: is_held && is_within, text: format!("RSS {} MiB; {text}", victim.peak()) }
     }
@@ -29,7 +29,12 @@ impl Finding {
 const LIGHT: u8 = 200;
 
 /// Runs `attack` beside a light client, for `seconds` or until it ends, whichever is later.
-fn beside(victim: &Victim, setup: &Setup, seconds: u64, attack: impl FnOnce(&AtomicBool) + Send) -> Seen {
+pub(super) fn beside(
+    victim: &Victim,
+    setup: &Setup,
+    seconds: u64,
+    attack: impl FnOnce(&AtomicBool) + Send,
+) -> Seen {
     let is_over = AtomicBool::new(false);
     let client = victim.client(LIGHT);
     std::thread::scope(|scope| {
@@ -45,7 +50,7 @@ fn beside(victim: &Victim, setup: &Setup, seconds: u64, attack: impl FnOnce(&Ato
 }
 
 /// True if a light client was served well: answers, none lost, the slowest in hundred soon enough.
-fn is_served(seen: &Seen, setup: &Setup) -> bool {
+pub(super) fn is_served(seen: &Seen, setup: &Setup) -> bool {
     let is_soon = seen.percentile(0.99) <= setup.slowest;
     seen.failed == 0 && seen.refused == 0 && !seen.milliseconds.is_empty() && is_soon
 }

@@ -89,6 +89,17 @@ impl Client {
         self.send(&self.head("POST", path, body.len(), &extra), body.as_bytes(), Duration::from_secs(120))
     }
 
+    /// Sends a request, and hangs up after a moment.
+    pub(super) fn post_and_leave(self, path: &str, body: &Value) -> io::Result<()> {
+        let body = body.to_string();
+        let mut stream = self.connect()?;
+        let head = self.head("POST", path, body.len(), "Content-Type: application/json\r\n");
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(body.as_bytes())?;
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(())
+    }
+
     /// Translates a text from English into another language.
     pub(super) fn translate(self, text: &str, to: &str) -> io::Result<Answer> {
         self.post("/translate", &json!({ "q": text, "source": "en", "target": to }), "")

@@ -5,6 +5,7 @@
 
 mod cases;
 mod client;
+mod encoders;
 mod load;
 mod rules;
 mod victim;
@@ -57,6 +58,11 @@ fn a_large_attention_is_refused_before_it_is_computed() {
     held(&cases::explorer_attention(&quick()));
 }
 
+#[test]
+fn large_requests_to_an_encoder_leave_turns_and_memory_to_others() {
+    held(&encoders::encoder_requests(&quick(), 32));
+}
+
 /// The program, the model and the time of a long run.
 fn long(seconds: u64) -> Setup {
     Setup {
@@ -94,7 +100,7 @@ fn ten_minutes() {
 fn all_attacks() {
     let setup = long(12);
     let only = variable("ONLY");
-    let attacks: [fn(&Setup) -> Finding; 13] = [
+    let attacks: [fn(&Setup) -> Finding; 14] = [
         cases::explorer_attention,
         cases::explorer_traces,
         cases::json_values,
@@ -108,6 +114,7 @@ fn all_attacks() {
         cases::idle_connections,
         cases::open_heads,
         rules::small_rules,
+        |setup| encoders::encoder_requests(setup, 384),
     ];
     let mut failed = 0;
     for (index, attack) in attacks.into_iter().enumerate() {

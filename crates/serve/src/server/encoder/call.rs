@@ -6,6 +6,7 @@ use std::time::Instant;
 use polyhead_engine::LongTexts;
 use polyhead_engine::encoder::TextInput;
 use polyhead_tensor::Dtype;
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::{EncoderInput, EncoderOutput, EncoderUse, LoadedEncoder, QueuedText, TextResult};
@@ -19,12 +20,12 @@ use crate::server::routes::{ServerState, at_most};
 use crate::server::scheduler::{Scheduler, Slice};
 use crate::server::work::QueuedWork;
 
-/// Bytes of memory for each byte of the longest text while it becomes tokens.
-const READ_MEMORY: usize = 400;
+/// Bytes of memory for each byte of the longest text while it becomes tokens: 680 for 50,000 full stops.
+const READ_MEMORY: usize = 800;
 /// Bytes for each byte of all texts: the text, its copy, and its ids, which may be one for each byte.
 const TEXT_MEMORY: usize = 10;
 /// Bytes of a waiting text beside its ids, and of its part of an answer beside its numbers.
-const ROW_MEMORY: usize = 512;
+const ROW_MEMORY: usize = 256;
 
 /// A checked call.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub(crate) struct EncoderCall {
     pub(crate) dimensions: Option<usize>,
     /// Bytes of a number in the answer.
     pub(crate) number_bytes: usize,
+    /// Bytes of texts in the answer.
+    pub(crate) text_bytes: usize,
     pub(crate) deadline: Instant,
 }
 
@@ -54,6 +57,18 @@ pub(crate) struct EncodedTexts {
     pub(crate) rows: Vec<Vec<f32>>,
     /// Tokens of all texts, special tokens included.
     pub(crate) n_tokens: usize,
+    /// Bytes of the answer, at most.
+    answer_bytes: usize,
+}
+
+impl EncodedTexts {
+    /// An answer as JSON, written into memory that was reserved for it.
+    pub(crate) fn json(&self, answer: &impl Serialize) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.answer_bytes);
+        serde_json::to_writer(&mut body, answer).expect("plain values");
+        body.shrink_to_fit();
+        body
+    }
 }
 
 /// Why a call cannot be answered.
@@ -121,22 +136,24 @@ impl EncoderCall {
         let longest = bytes.clone().max().unwrap_or(0);
         let read = READ_MEMORY * longest + TEXT_MEMORY * bytes.sum::<usize>();
         reserve(memory, memory.bytes().max(read + ROW_MEMORY * self.inputs.len()))?;
-        let Self { output, number_bytes, deadline, .. } = self;
+        let Self { output, number_bytes, text_bytes, deadline, .. } = self;
         let client = self.client.clone();
         // Whoever hangs up closes the channel.
         let (reply, replies) = mpsc::unbounded_channel();
         let (own, sender) = (scheduler.clone(), reply.clone());
         let prepared = blocking(move || Ok(self.prepare(&own, &sender))).await??;
         let PreparedCall { loaded, inputs } = prepared;
-        let row = |input: &TextInput| {
-            let numbers = loaded.numbers(output, input.encoding.len());
-            ROW_MEMORY + 8 * input.encoding.len() + numbers * (size_of::<f32>() + number_bytes)
-        };
-        reserve(memory, inputs.iter().map(row).sum())?;
-        let n_tokens = inputs.iter().map(|input| input.encoding.len()).sum();
+        let n_tokens: usize = inputs.iter().map(|input| input.encoding.len()).sum();
+        let numbers = inputs.iter().map(|input| loaded.numbers(output, input.encoding.len()));
+        let numbers: usize = numbers.sum();
+        let labels = if matches!(output, EncoderOutput::Scores(_)) { loaded.label_bytes() } else { 0 };
+        let rows = inputs.len() * (ROW_MEMORY + labels);
+        let answer_bytes = numbers * number_bytes + rows + text_bytes;
+        // Texts that come back are kept until then.
+        reserve(memory, answer_bytes + numbers * size_of::<f32>() + 32 * n_tokens + rows + text_bytes)?;
         let queued = QueuedTexts { client, loaded: loaded.clone(), output, inputs, deadline };
         let rows = scheduler.encode(queued, (reply, replies)).await?;
-        Ok(EncodedTexts { loaded, rows, n_tokens })
+        Ok(EncodedTexts { loaded, rows, n_tokens, answer_bytes })
     }
 
     /// Loads the model and reads the texts, as long as somebody waits for them.
@@ -217,6 +234,17 @@ fn reserve(memory: &mut MemoryReservation, bytes: usize) -> Result<(), EncoderEr
     Ok(memory.resize(bytes)?)
 }
 
+/// The error of too much work, with what helps here.
+fn in_parts(error: Error) -> Error {
+    match error {
+        Error::TooLong { .. } => {
+            let hint = "send it in parts, or raise --deadline of the server";
+            Error::Refused(ErrorResponse::new(error.status(), error.to_string(), hint))
+        }
+        other => other,
+    }
+}
+
 fn unreadable(place: &str, error: &polyhead_engine::Error) -> EncoderError {
     let status = axum::http::StatusCode::UNPROCESSABLE_ENTITY;
     EncoderError::Unreadable(ErrorResponse::new(status, format!("{place}: {error}"), error.hint()))
@@ -274,7 +302,7 @@ impl Scheduler {
         let QueuedTexts { client, loaded, output, inputs, deadline } = texts;
         let work = inputs.iter().map(|input| input.encoding.len());
         let work = [work.clone().sum(), work.max().unwrap_or(0)];
-        self.check_work(work, &self.pool.encoder_counters.meter, deadline)?;
+        self.check_work(work, &self.pool.encoder_counters.meter, deadline).map_err(in_parts)?;
         let slice = (self.pool.queue.capacity() / 4).max(1);
         let mut rows: Vec<Vec<f32>> = vec![Vec::new(); inputs.len()];
         let mut inputs = inputs.into_iter().enumerate();

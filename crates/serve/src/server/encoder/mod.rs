@@ -127,6 +127,11 @@ impl LoadedEncoder {
         Ok(Self { encoder, name: name.to_owned(), serial, width: vector.len(), summary })
     }
 
+    /// Bytes of the names of all classes in an answer.
+    pub(crate) fn label_bytes(&self) -> usize {
+        self.summary.labels.iter().map(|label| 6 * label.len() + 64).sum()
+    }
+
     /// Numbers in an output for a text of so many tokens.
     pub(crate) fn numbers(&self, output: EncoderOutput, n_tokens: usize) -> usize {
         match output {

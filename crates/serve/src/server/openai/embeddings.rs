@@ -67,6 +67,7 @@ pub(in super::super) async fn embeddings(
         prompt: text(&fields, "prompt_name")?,
         dimensions: whole(&fields, "dimensions", [1, usize::MAX])?,
         number_bytes: if encoding == VectorEncoding::Float { 16 } else { 6 },
+        text_bytes: 0,
         deadline,
     };
     drop(fields);
@@ -152,11 +153,9 @@ fn base64(vector: &[f32]) -> String {
 }
 
 fn written(found: &EncodedTexts, encoding: VectorEncoding) -> Vec<u8> {
-    let EncodedTexts { loaded, rows, n_tokens } = found;
+    let EncodedTexts { loaded, rows, n_tokens, .. } = found;
     let usage = EmbeddingUsage { prompt_tokens: *n_tokens, total_tokens: *n_tokens };
     let data = EmbeddingList(rows, encoding);
     let answer = EmbeddingsAnswer { object: "list", data, model: &loaded.name, usage };
-    let mut body = serde_json::to_vec(&answer).expect("plain values");
-    body.shrink_to_fit();
-    body
+    found.json(&answer)
 }

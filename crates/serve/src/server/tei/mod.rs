@@ -17,7 +17,6 @@ use polyhead_engine::LongTexts;
 use polyhead_engine::classify::ClassScores;
 use polyhead_engine::encoder::embed::cosine;
 use polyhead_engine::encoder::modules::Normalisation;
-use serde::Serialize;
 use serde_json::Value;
 
 use self::answers::{InfoAnswer, predictions, ranks};
@@ -98,6 +97,7 @@ impl TeiRequest {
             prompt: fields.text("prompt_name")?,
             dimensions: fields.number("dimensions")?,
             number_bytes: NUMBER_BYTES,
+            text_bytes: 0,
             deadline: self.deadline,
         })
     }
@@ -118,13 +118,6 @@ impl TeiRequest {
     }
 }
 
-/// A value as JSON.
-fn written(answer: &impl Serialize) -> Vec<u8> {
-    let mut body = serde_json::to_vec(answer).expect("plain values");
-    body.shrink_to_fit();
-    body
-}
-
 pub(super) async fn embed(
     State(state): State<Arc<ServerState>>,
     request: Request,
@@ -135,7 +128,7 @@ pub(super) async fn embed(
     let normalisation = if is_unit { Normalisation::Unit } else { Normalisation::Left };
     let call = read.call(&fields, fields.inputs()?)?;
     let call = EncoderCall { output: EncoderOutput::Vector(normalisation), ..call };
-    read.answer(&state, call, |found| written(&found.rows)).await
+    read.answer(&state, call, |found| found.json(&found.rows)).await
 }
 
 pub(super) async fn embed_all(
@@ -151,7 +144,7 @@ pub(super) async fn embed_all(
         let width = found.loaded.summary.d_model.max(1);
         let tokens: Vec<Vec<&[f32]>> =
             found.rows.iter().map(|states| states.chunks_exact(width).collect()).collect();
-        written(&tokens)
+        found.json(&tokens)
     };
     read.answer(&state, call, write).await
 }
@@ -166,14 +159,17 @@ pub(super) async fn rerank(
     let query = query.ok_or_else(|| TeiError::field("query: nothing, expected a text", HINT))?;
     let texts = texts(fields.value("texts"), "texts")?;
     let kept = fields.is_set("return_text")?.then(|| texts.clone());
+    // JSON may escape a byte as six.
+    let text_bytes = 6 * kept.iter().flatten().map(String::len).sum::<usize>();
     let query: Arc<str> = query.into();
     let pairs = texts.into_iter().map(|text| EncoderInput::Pair(query.clone(), text)).collect();
     let scores = scores(fields.is_set("raw_scores")?);
     let call = read.call(&fields, pairs)?;
-    let call = EncoderCall { needed: EncoderUse::PairScores, output: EncoderOutput::Scores(scores), ..call };
+    let (needed, output) = (EncoderUse::PairScores, EncoderOutput::Scores(scores));
+    let call = EncoderCall { needed, output, text_bytes, ..call };
     let write = |found: &EncodedTexts| {
         let scores: Vec<f32> = found.rows.iter().flatten().copied().collect();
-        written(&ranks(&scores, kept))
+        found.json(&ranks(&scores, kept))
     };
     read.answer(&state, call, write).await
 }
@@ -194,7 +190,7 @@ pub(super) async fn predict(
     let write = move |found: &EncodedTexts| {
         let labels = &found.loaded.summary.labels;
         let all: Vec<_> = found.rows.iter().map(|scores| predictions(scores, labels)).collect();
-        if is_one { written(&all.first()) } else { written(&all) }
+        if is_one { found.json(&all.first()) } else { found.json(&all) }
     };
     read.answer(&state, call, write).await
 }
@@ -217,7 +213,7 @@ pub(super) async fn similarity(
     let write = |found: &EncodedTexts| {
         let (source, others) = found.rows.split_first().expect("the source is the first text");
         let cosines: Vec<f32> = others.iter().map(|other| cosine(source, other) as f32).collect();
-        written(&cosines)
+        found.json(&cosines)
     };
     read.answer(&state, call, write).await
 }
