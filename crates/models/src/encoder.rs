@@ -223,6 +223,11 @@ impl Encoder {
         if let Self::Bert(model) = self { model.config().token_types } else { 0 }
     }
 
+    /// True if there is a state of each token.
+    pub fn has_states(&self) -> bool {
+        matches!(self, Self::Transformer(_) | Self::Bert(_))
+    }
+
     /// The states of all tokens: rows × length × d_model.
     ///
     /// # Errors

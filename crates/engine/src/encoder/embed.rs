@@ -70,10 +70,7 @@ impl TextEncoder {
             let [length, width] = [states.shape()[1], states.shape()[2]];
             let vector = |(index, row): (usize, &&TextInput)| {
                 let own = &states.data()[index * length * width..][..row.encoding.len() * width];
-                match &self.modules {
-                    Some(modules) => modules.vector(own, width),
-                    None => SentencePooling::Mean.vector(own, width),
-                }
+                self.vector_of(own, width)
             };
             Ok(rows.iter().enumerate().map(vector).collect())
         })?;
@@ -83,6 +80,20 @@ impl TextEncoder {
             cut_from: input.cut_from,
         };
         Ok(found.into_iter().map(|found| found.map(text)).collect())
+    }
+
+    /// A text as `embed` reads it: with the prompt of a sentence-transformers folder.
+    pub fn prepared(&self, text: &str) -> String {
+        self.modules.as_ref().map_or_else(|| text.to_owned(), |modules| modules.prepared(text))
+    }
+
+    /// The vector of a text from the states of its tokens, n_tokens × `width`: what the folder's modules make of them, or their
+    /// mean.
+    pub fn vector_of(&self, states: &[f32], width: usize) -> Vec<f32> {
+        match &self.modules {
+            Some(modules) => modules.vector(states, width),
+            None => SentencePooling::Mean.vector(states, width),
+        }
     }
 
     /// The vectors of the tokens of each text; an error for one that is empty or too long.
