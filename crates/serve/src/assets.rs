@@ -76,6 +76,7 @@ assets![
     "js/app.js",
     "js/arrays.js",
     "js/colour.js",
+    "js/comparison_page.js",
     "js/controls.js",
     "js/dom.js",
     "js/examples.js",

@@ -32,23 +32,20 @@ pub(super) fn keys(found: &EncoderTrace, side: &TraceSide) -> Map<String, Value>
     let keys = [
         ("head", head.into()),
         ("cut_from", json!(found.cut_from)),
-        ("states", json!(short.map(|own| states(own, side, matrix)))),
+        ("states", json!(short.map(|own| states(own, &with_text(side), matrix)))),
     ];
     keys.into_iter().chain(more).map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// The places and the similarities of tokens in each layer; `pack` writes a matrix.
-pub fn states(found: &States, side: &TraceSide, pack: impl Fn(&Matrix) -> Value) -> Value {
+/// The tokens that have text, or all if none has.
+fn with_text(side: &TraceSide) -> Vec<usize> {
     let is_text = |index: &usize| !side.text[side.tokens[*index].span.clone()].trim().is_empty();
-    let mut shown: Vec<usize> = (0..side.tokens.len()).filter(is_text).collect();
-    if shown.is_empty() {
-        shown = (0..side.tokens.len()).collect();
-    }
-    states_of(found, &shown, pack)
+    let shown: Vec<usize> = (0..side.tokens.len()).filter(is_text).collect();
+    if shown.is_empty() { (0..side.tokens.len()).collect() } else { shown }
 }
 
-/// [`states`] with the indices of the tokens that have places.
-fn states_of(found: &States, shown: &[usize], pack: impl Fn(&Matrix) -> Value) -> Value {
+/// The places of the tokens with the indices `shown`, and the similarities of all tokens, in each layer; `pack` writes a matrix.
+pub fn states(found: &States, shown: &[usize], pack: impl Fn(&Matrix) -> Value) -> Value {
     let mut before: Option<Vec<[f64; 2]>> = None;
     let mut layer = |(layer, vectors): &(crate::states::StateLayer, Matrix)| {
         let rows = shown.iter().flat_map(|index| vectors.row(*index).iter().copied()).collect();

@@ -2,11 +2,12 @@
 //!
 //! 1. `occurrence.rs` finds a word in texts, `reader.rs` reads texts with any model that has states.
 //! 2. [`compare`] compares the vectors of a word in its contexts (Peters et al. 2018; Ethayarajh 2019), `table.rs` writes the
-//!    comparison as JSON, `picture.rs` draws it.
+//!    comparison as JSON, [`picture`] draws it.
 //! 3. [`projection`] projects vectors to the plane and compares all pairs of tokens.
 
 pub mod compare;
 mod occurrence;
+pub mod picture;
 pub mod projection;
 mod reader;
 mod table;
