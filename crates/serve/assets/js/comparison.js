@@ -121,7 +121,7 @@ function seriesOf({ occurrences, layers }) {
 }
 
 function chart(comparison, current) {
-  const [width, height, left, right] = [460, 150, 26, 8];
+  const [width, height, left, right] = [innerWidth < 560 ? 300 : 460, 150, 26, 8];
   const series = seriesOf(comparison);
   const count = comparison.layers.length;
   const least = Math.min(0, ...series.flatMap(({ values }) => values));

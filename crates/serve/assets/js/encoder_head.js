@@ -58,7 +58,7 @@ export function tokenResult(json, position) {
   if (json.head === "token_classes") return classBars(json.token_classes[position]);
   if (json.head !== "masked_words") return null;
   const own = json.masked_words[position];
-  return [distribution(own, json.text.tokens[position].id, null), facts(own)];
+  return [distribution(own, json.text.tokens[position].id, null, "is here"), facts(own, "the token")];
 }
 
 /** The shade of a token and what it means; null where there is none. */

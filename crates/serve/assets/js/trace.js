@@ -145,11 +145,17 @@ export class Trace {
     }
   }
 
-  /** The token that views of an encoder show first: a mask, or the first with text. */
+  /** The token that views of an encoder show first: a mask, a word that occurs again, or the first with text. */
   firstPlace(mask) {
-    const masked = this.text.findIndex((token) => token.piece === mask);
-    const own = masked >= 0 ? masked : this.text.findIndex((token) => token.start < token.end);
-    return Math.max(own, 0);
+    const counts = new Map();
+    for (const { id } of this.text) counts.set(id, (counts.get(id) ?? 0) + 1);
+    const tests = [
+      (token) => token.piece === mask,
+      (token) => counts.get(token.id) > 1 && /^\p{L}{3}/u.test(token.label),
+      (token) => token.start < token.end,
+    ];
+    const found = tests.map((test) => this.text.findIndex(test)).find((own) => own >= 0);
+    return found ?? 0;
   }
 
   /** Kind and layer of the attention site for alignments; else the last layer of the first kind, null without attention. */

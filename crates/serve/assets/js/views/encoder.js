@@ -135,11 +135,11 @@ function nearest(trace, { similarities }, position) {
       {},
       element("bdi", { class: "pick" }, visible(trace.text[other].label)),
       bar(Math.max(row[other], 0), { text: fixed(row[other]) }),
-      element("span", { class: "quiet" }, `position ${other}`),
+      element("span", { class: "quiet number", title: "position" }, `(${other})`),
     );
   return [
     element("ol", { class: "alternatives" }, best.map(line)),
-    element("p", { class: "quiet" }, "Cosine of the vectors, 1 for the same direction."),
+    element("p", { class: "quiet" }, "Cosine of the vectors, 1 for the same direction; positions in brackets."),
   ];
 }
 

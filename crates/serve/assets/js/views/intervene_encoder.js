@@ -85,6 +85,7 @@ function build(app) {
       element("h3", {}, title),
       element("div", { class: "tokens" }, tokens),
       textResult(json, before),
+      own && element("h4", {}, "Token ", element("bdi", {}, visible(trace.text[at].label))),
       own,
     );
   }
