@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use polyhead_engine::encoder::modules::SentenceModules;
-use polyhead_models::{Model, View};
 use polyhead_models::checkpoint::{Checkpoint, check_weights, load, read_config, single};
+use polyhead_models::{Model, View};
 use polyhead_tensor::Dtype;
 use polyhead_tensor::{Device, Parameters};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};

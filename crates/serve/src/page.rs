@@ -1,6 +1,6 @@
 //! A trace and the explorer in one HTML file: no server, no network, nothing beside it.
 //!
-//! Weights, queries and keys are f16 (see `half.rs`); all other numbers are as in the JSON. Queries and keys are omitted if
+//! Weights, queries, keys and the similarities of states are f16 (see `half.rs`); all other numbers are as in the JSON. Queries and keys are omitted if
 //! they have more than [`MAX_VECTOR_NUMBERS`] numbers. The file's content security policy forbids every request, and every
 //! script but its own.
 
@@ -65,6 +65,11 @@ fn content(trace: &Trace, filter: &Filter, name: &str) -> Value {
     let size: usize = trace.vectors.iter().map(|own| own.query.data().len() + own.key.data().len()).sum();
     if size <= MAX_VECTOR_NUMBERS {
         found["vectors"] = trace.vectors.iter().map(|own| packed::vectors(own, PackedDtype::F16)).collect();
+    }
+    let states = trace.encoder().and_then(|own| own.states.as_ref()).filter(|_| !found["states"].is_null());
+    if let Some((states, side)) = states.zip(trace.sides.first()) {
+        let pack = |matrix: &_| packed::matrix(matrix, PackedDtype::F16);
+        found["states"] = export::states(states, &export::with_text(side), pack);
     }
     let mut model = found["model"].clone();
     model["name"] = name.into();

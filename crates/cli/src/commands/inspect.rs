@@ -16,8 +16,8 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use polyhead_attention::{Filter, Intervention, SiteGroup, Sites};
-use polyhead_engine::point::PointRow;
 use polyhead_engine::PointEngine;
+use polyhead_engine::point::PointRow;
 use polyhead_inspect::selection::{Granularity, IndexSelection, Selection};
 use polyhead_inspect::trace::{CaptureVectors, Trace, TraceOptions};
 use polyhead_models::View;
@@ -139,7 +139,10 @@ impl Inspect {
         }
         if self.texts.len() > 1 {
             let message = format!("{} texts, expected one", self.texts.len());
-            return Err(misuse(&message, "quote a text with spaces; --compare compares a word in several texts"));
+            return Err(misuse(
+                &message,
+                "quote a text with spaces; --compare compares a word in several texts",
+            ));
         }
         if self.truncate && view != View::Encoder {
             return Err(misuse("--truncate, expected an encoder or --compare", "leave it out"));

@@ -22,8 +22,8 @@ use polyhead_tensor::{Parameters, Tape};
 use polyhead_text::tokenizer::{Encoding, Tokenizer};
 use rayon::prelude::*;
 
-use self::modules::SentenceModules;
 pub use self::headed::HeadedEncoder;
+use self::modules::SentenceModules;
 use crate::load::{LoadOptions, check_folder, load};
 use crate::{Error, Result};
 

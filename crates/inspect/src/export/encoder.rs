@@ -38,7 +38,7 @@ pub(super) fn keys(found: &EncoderTrace, side: &TraceSide) -> Map<String, Value>
 }
 
 /// The tokens that have text, or all if none has.
-fn with_text(side: &TraceSide) -> Vec<usize> {
+pub fn with_text(side: &TraceSide) -> Vec<usize> {
     let is_text = |index: &usize| !side.text[side.tokens[*index].span.clone()].trim().is_empty();
     let shown: Vec<usize> = (0..side.tokens.len()).filter(is_text).collect();
     if shown.is_empty() { (0..side.tokens.len()).collect() } else { shown }

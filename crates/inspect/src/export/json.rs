@@ -124,7 +124,8 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
     }
     put("attention", trace.selected(filter).iter().map(attention).collect());
     put("vectors", trace.vectors.iter().map(vectors).collect());
-    if let Some(states) = trace.encoder().and_then(|found| found.states.as_ref()).filter(|_| !trace.vectors.is_empty())
+    if let Some(states) =
+        trace.encoder().and_then(|found| found.states.as_ref()).filter(|_| !trace.vectors.is_empty())
     {
         put("hidden_states", encoder::hidden_states(states));
     }

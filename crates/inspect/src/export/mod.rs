@@ -8,7 +8,7 @@ mod npz;
 mod safetensors;
 mod text;
 
-pub use encoder::{MAX_STATES, states};
+pub use encoder::{MAX_STATES, states, with_text};
 pub use json::{SiteJson, VERSION, json};
 pub use npz::npz;
 pub use safetensors::safetensors;

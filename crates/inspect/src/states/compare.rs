@@ -189,7 +189,8 @@ fn missing(read: &[ReadText], word: &str) -> Error {
     let more = if known.len() > LISTED { ", …" } else { "" };
     known.truncate(LISTED);
     let texts = if read.len() == 1 { "the text" } else { "the texts" };
-    let message = format!("{word:?} is not a word of {texts}, expected one of them: {}{more}", known.join(", "));
+    let message =
+        format!("{word:?} is not a word of {texts}, expected one of them: {}{more}", known.join(", "));
     Error::request(message, "choose a word as it is in the text; case is ignored")
 }
 
@@ -276,7 +277,10 @@ fn others(all: &Matrix, similarities: &Matrix) -> Option<f64> {
     }
     let whole = (sum.iter().map(|x| x * x).sum::<f64>() - units) / 2.0;
     let k = similarities.n_rows();
-    let own: f64 = (0..k).flat_map(|a| (0..a).map(move |b| (a, b))).map(|(a, b)| f64::from(similarities.row(a)[b])).sum();
+    let own: f64 = (0..k)
+        .flat_map(|a| (0..a).map(move |b| (a, b)))
+        .map(|(a, b)| f64::from(similarities.row(a)[b]))
+        .sum();
     let pairs = (n * (n - 1.0) - (k * (k - 1)) as f64) / 2.0;
     (pairs > 0.0).then(|| (whole - own) / pairs)
 }

@@ -1,7 +1,9 @@
 //! A comparison as SVG: the occurrences in their texts, the points of some layers in the plane, and the cosines by layer.
 
-use super::compare::{ComparedLayer, Comparison, Occurrence};
+use std::cmp::Ordering;
+
 use super::StateLayer;
+use super::compare::{ComparedLayer, Comparison, Occurrence};
 use crate::label::visible;
 use crate::palette::SERIES;
 use crate::{font, svg};
@@ -144,7 +146,10 @@ fn panel(found: &Comparison, layer: &ComparedLayer, [left, top]: [f64; 2]) -> St
         let (radius, ink, out) = match point.occurrence {
             Some(own) => {
                 let fill = colour(own);
-                marks += &format!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"8\" fill=\"{fill}\"/>{}", badge(place, own));
+                marks += &format!(
+                    "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"8\" fill=\"{fill}\"/>{}",
+                    badge(place, own)
+                );
                 (8.0, fill, &mut marks)
             }
             None => {
@@ -216,7 +221,9 @@ struct Line {
 
 /// Cosines by layer: each pair, or their mean, and the mean of other tokens.
 fn chart(found: &Comparison, [left, top]: [f64; 2], width: f64) -> String {
-    let lines = lines(found);
+    let mut lines = lines(found);
+    // Labels at the ends of lines are in the order of the lines.
+    lines.sort_by(|a, b| b.values.last().partial_cmp(&a.values.last()).unwrap_or(Ordering::Equal));
     let all = || lines.iter().flat_map(|line| line.values.iter().copied()).filter(|value| value.is_finite());
     let least = (all().fold(0.0, f64::min) * 5.0).floor() / 5.0;
     let (plot_left, plot_top) = (left + 34.0, top + 22.0);
@@ -245,8 +252,9 @@ fn chart(found: &Comparison, [left, top]: [f64; 2], width: f64) -> String {
     let mut ends: Vec<f64> = Vec::new();
     for line in &lines {
         let points = line.values.iter().enumerate().filter(|(_, value)| value.is_finite());
-        let path: Vec<String> =
-            points.map(|(index, value)| format!("{} {}", svg::short(x(index)), svg::short(y(*value)))).collect();
+        let path: Vec<String> = points
+            .map(|(index, value)| format!("{} {}", svg::short(x(index)), svg::short(y(*value))))
+            .collect();
         out += &format!(
             "<path d=\"M{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n",
             path.join("L"),
@@ -277,7 +285,8 @@ fn lines(found: &Comparison) -> Vec<Line> {
         };
         pairs.iter().enumerate().map(line).collect()
     } else {
-        let mean = |own: &ComparedLayer| pairs.iter().map(|both| pair(own, *both)).sum::<f64>() / pairs.len() as f64;
+        let mean =
+            |own: &ComparedLayer| pairs.iter().map(|both| pair(own, *both)).sum::<f64>() / pairs.len() as f64;
         let values = of(&mean);
         let name = format!("mean of {} pairs: {:.2}", pairs.len(), last(&values));
         vec![Line { name, colour: colour(0), dashes: "", values }]
@@ -292,5 +301,8 @@ fn lines(found: &Comparison) -> Vec<Line> {
 
 fn text([x, y]: [f64; 2], size: f64, colour: &str, text: &str) -> String {
     let [x, y] = [x, y].map(svg::short);
-    format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"{colour}\">{}</text>\n", svg::escaped(text))
+    format!(
+        "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"{colour}\">{}</text>\n",
+        svg::escaped(text)
+    )
 }

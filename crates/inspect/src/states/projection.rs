@@ -40,9 +40,8 @@ fn variance(vectors: &Matrix) -> f64 {
     for row in vectors.rows() {
         mean.iter_mut().zip(row).for_each(|(mean, x)| *mean += f64::from(*x) / n);
     }
-    let square = |row: &[f32]| -> f64 {
-        row.iter().zip(&mean).map(|(x, mean)| (f64::from(*x) - mean).powi(2)).sum()
-    };
+    let square =
+        |row: &[f32]| -> f64 { row.iter().zip(&mean).map(|(x, mean)| (f64::from(*x) - mean).powi(2)).sum() };
     vectors.rows().map(square).sum()
 }
 
@@ -90,8 +89,9 @@ mod tests {
         // A rectangle of 6 × 2 in three dimensions.
         let vectors = Matrix::new(3, vec![0., 0., 5., 6., 0., 5., 6., 2., 5., 0., 2., 5.]);
         let first = projection(&vectors, None);
-        let distance =
-            |a: usize, b: usize| (0..2).map(|i| (first.places[a][i] - first.places[b][i]).powi(2)).sum::<f64>().sqrt();
+        let distance = |a: usize, b: usize| {
+            (0..2).map(|i| (first.places[a][i] - first.places[b][i]).powi(2)).sum::<f64>().sqrt()
+        };
         assert!((distance(0, 1) - 6.0).abs() < 1e-6 && (distance(1, 2) - 2.0).abs() < 1e-6, "{first:?}");
         assert!((first.variance - 1.0).abs() < 1e-9);
         // Mirrored and turned, the points find their places again.

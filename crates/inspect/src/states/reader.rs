@@ -48,8 +48,12 @@ impl StateReader<'_> {
                 let length = read.encoding.len();
                 if let Some(most) = generator.model().max_len().filter(|most| length > *most) {
                     if long == LongTexts::Refuse {
-                        let message = format!("{length} tokens, expected at most {most}, the context of the model");
-                        return Err(Error::request(message, "shorten the text, or add --truncate to cut off its end"));
+                        let message =
+                            format!("{length} tokens, expected at most {most}, the context of the model");
+                        return Err(Error::request(
+                            message,
+                            "shorten the text, or add --truncate to cut off its end",
+                        ));
                     }
                     read.encoding.keep(0..most);
                     read.cut_from = Some(length);

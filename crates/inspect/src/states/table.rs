@@ -19,9 +19,10 @@ use crate::trace::CaptureVectors;
 
 /// The comparison of `words` as JSON.
 pub fn json(found: &Comparison, words: &[&str], vectors: CaptureVectors) -> Value {
-    let texts = found.texts.iter().map(|own| {
-        object!({ "text": own.side.text, "tokens": own.side.labels(), "cut_from": own.cut_from })
-    });
+    let texts = found
+        .texts
+        .iter()
+        .map(|own| object!({ "text": own.side.text, "tokens": own.side.labels(), "cut_from": own.cut_from }));
     let occurrences = found.occurrences.iter().map(|own| {
         object!({
             "word": own.word, "text": own.text, "spelled": found.spelled(own),

@@ -145,7 +145,11 @@ pub struct EncoderPass {
 ///
 /// # Errors
 /// If an id is outside the vocabulary, or there are more ids than the model accepts.
-pub fn observe_encoder(encoder: &TextEncoder, ids: &[u32], options: &ObserveOptions<'_>) -> Result<EncoderPass> {
+pub fn observe_encoder(
+    encoder: &TextEncoder,
+    ids: &[u32],
+    options: &ObserveOptions<'_>,
+) -> Result<EncoderPass> {
     let (_, mut captured) = captured_encoder_pass(encoder, ids, options)?;
     let attentions = weights_of(std::mem::take(&mut captured.weights));
     let states = states_of(encoder, &captured)?;

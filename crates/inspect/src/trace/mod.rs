@@ -26,8 +26,8 @@ mod token;
 mod translation;
 mod tree;
 
-pub use encoder::{EncoderOptions, EncoderTrace, HeadOutput};
 pub(crate) use encoder::captured_encoder_pass;
+pub use encoder::{EncoderOptions, EncoderTrace, HeadOutput};
 pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, observe};
 pub(crate) use observe::{KeepActivations, captured_pass};
 pub use order::OrderTrace;

@@ -57,7 +57,11 @@ impl Compared<'_> {
                 is_reserved = true;
                 refused = self.reserve(lengths, limits, call).err();
             }
-            if refused.is_some() || stop.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if refused.is_some() || stop.is_over() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         let found = Comparison::new(self.reader, (&texts, &words), &options, &mut watch);
         match refused {
@@ -100,7 +104,9 @@ impl TextExplorer {
             reader: StateReader::LanguageModel(&self.generator),
             layers: self.layers(),
             width: model.config().d_model(),
-            pass: &|length| self.pass_memory(length, &Filter { layers: Some(Vec::new()), ..Filter::default() }),
+            pass: &|length| {
+                self.pass_memory(length, &Filter { layers: Some(Vec::new()), ..Filter::default() })
+            },
         };
         compared.answer(request, &self.limits, call)
     }

@@ -20,8 +20,8 @@ use super::routes::{self, ExplorerOptions};
 use super::{Listening, Port, bind};
 use crate::packed::{self, PackedDtype};
 use crate::wire::{
-    self, CompareRequest, EncoderModelAnswer, EncoderRequest, ExplorerLimits, InterventionRequest, StackAnswer,
-    StatesRequest, TextAttentionRequest,
+    self, CompareRequest, EncoderModelAnswer, EncoderRequest, ExplorerLimits, InterventionRequest,
+    StackAnswer, StatesRequest, TextAttentionRequest,
 };
 use crate::{Error, Result};
 
@@ -128,7 +128,8 @@ impl EncoderExplorer {
         }
         let none = Filter { layers: Some(Vec::new()), ..Filter::default() };
         let memory = self.states_memory(ids.len());
-        let found = self.observed(ids, intervention, (none, CaptureVectors::No, self.limits.neurons, memory), call)?;
+        let found =
+            self.observed(ids, intervention, (none, CaptureVectors::No, self.limits.neurons, memory), call)?;
         let dtype = if ids.len() > MAX_STATES { PackedDtype::F16 } else { PackedDtype::F32 };
         let found = found.states.ok_or_else(|| {
             Error::request("a model without states of tokens", "the other views do not need them")
@@ -260,6 +261,96 @@ impl EncoderExplorer {
                 LOGIT_ROWS * model.vocab_size() * size_of::<f32>()
                     + length * (N_ALTERNATIVES + 1) * PREDICTED_MEMORY
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use polyhead_engine::LoadOptions;
+    use polyhead_models::checkpoint::{SaveOptions, save};
+    use polyhead_models::{Model, ModelConfig};
+    use polyhead_tensor::Parameters;
+
+    use super::super::call::Stop;
+    use super::*;
+    use crate::front::body::BodyLimits;
+    use crate::front::budget::MemoryBudget;
+
+    fn write(folder: &Path) {
+        let config = serde_json::json!({
+            "model_type": "polyhead_bert", "vocab_size": 8, "d_model": 8, "max_len": 64,
+            "encoder": { "n_layers": 2, "n_heads": 2, "d_ff": 12 }, "head": "masked_language_model",
+            "special_tokens": true,
+        });
+        let config: ModelConfig = serde_json::from_value(config).unwrap();
+        let mut parameters = Parameters::default();
+        Model::new(&config, &mut parameters).unwrap();
+        parameters.initialise(5);
+        save(folder, &config, &parameters, &SaveOptions::default()).unwrap();
+        std::fs::write(folder.join("vocab.txt"), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nbank\nmy\nthe\n")
+            .unwrap();
+    }
+
+    fn explorer() -> EncoderExplorer {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path());
+        let encoder = HeadedEncoder::load(folder.path(), &LoadOptions::default()).unwrap();
+        EncoderExplorer::new(Arc::new(encoder), "tiny")
+    }
+
+    /// A call with this much memory and time.
+    fn call(memory: usize, limit: Duration) -> Call {
+        let reserve =
+            |memory| Arc::new(MemoryBudget::new(memory)).reserve(&BodyLimits::default().client, 1).unwrap();
+        Call { memory: reserve(memory), stop: Stop::new(limit), _place: reserve(9), turn: None }
+    }
+
+    fn answers(explorer: &EncoderExplorer, call: impl Fn() -> Call) -> [Result<String>; 4] {
+        let ids = vec![5; 40];
+        let text = EncoderRequest { text: "bank my ".repeat(20), ..EncoderRequest::default() };
+        let intervention = InterventionRequest::default;
+        let shown = (0..40).collect();
+        let states = StatesRequest { ids: ids.clone(), shown, intervention: intervention() };
+        let kind = "encoder".to_owned();
+        let attention =
+            TextAttentionRequest { ids, kind, layer: 0, head: None, intervention: intervention() };
+        let compare = CompareRequest { texts: vec!["bank my ".repeat(20)], words: vec!["bank".into()] };
+        let finished = |work: &dyn Fn(&mut Call) -> Result<String>| {
+            let mut call = call();
+            let found = work(&mut call);
+            call.finish(found).map(|answer| String::from_utf8(answer.counted("").to_vec()).unwrap())
+        };
+        [
+            finished(&|call| explorer.trace(&text, call)),
+            finished(&|call| explorer.states(&states, call)),
+            finished(&|call| explorer.attention(&attention, call)),
+            finished(&|call| explorer.compare(&compare, call)),
+        ]
+    }
+
+    #[test]
+    fn memory_that_can_never_be_had_is_refused_before_the_work() {
+        for found in answers(&explorer(), || call(10_000, Duration::from_secs(60))) {
+            assert!(matches!(found, Err(Error::TooLarge { .. })), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn work_ends_at_its_deadline_and_estimates_are_above_the_answers() {
+        let explorer = explorer();
+        for found in answers(&explorer, || call(1 << 30, Duration::ZERO)) {
+            let error = found.unwrap_err();
+            assert!(error.to_string().contains("was not finished within its deadline"), "{error}");
+        }
+        let estimate = explorer.pass_memory(42, &Filter::default())
+            + explorer.states_memory(42)
+            + explorer.head_memory(42);
+        for found in answers(&explorer, || call(1 << 30, Duration::from_secs(60))) {
+            assert!(found.unwrap().len() < estimate);
         }
     }
 }

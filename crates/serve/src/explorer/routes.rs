@@ -303,7 +303,10 @@ async fn encoder_states(State(state): State<ExplorerState<EncoderExplorer>>, req
     answered(state, request, |explorer, request, call| explorer.states(&request, call)).await
 }
 
-async fn encoder_attention(State(state): State<ExplorerState<EncoderExplorer>>, request: Request) -> Response {
+async fn encoder_attention(
+    State(state): State<ExplorerState<EncoderExplorer>>,
+    request: Request,
+) -> Response {
     answered(state, request, |explorer, request, call| explorer.attention(&request, call)).await
 }
 

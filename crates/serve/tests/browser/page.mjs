@@ -48,8 +48,8 @@ export async function translate(page, text, { asIs = false } = {}) {
   await tokens.first().waitFor({ timeout: 60000 });
 }
 
-/** Gives a text to a language model, continues it, and waits for its trace. */
-export async function read(page, text, generate) {
+/** Gives a text to a language model, continues it, or to an encoder, and waits for its trace. */
+export async function read(page, text, generate = null) {
   await page.evaluate(() => {
     location.hash = "text";
   });
@@ -57,8 +57,8 @@ export async function read(page, text, generate) {
   const status = page.locator(".status");
   // The page begins with a text of its own; the next request removes its tokens at once.
   await status.filter({ hasText: /tokens|expected/ }).first().waitFor();
-  await page.getByLabel("New tokens").fill(String(generate));
-  await page.locator("textarea").fill(text);
+  if (generate !== null) await page.getByLabel("New tokens").fill(String(generate));
+  await page.locator(".sentence textarea").fill(text);
   await page.getByRole("button", { name: "Read", exact: true }).click();
   await tokens.first().waitFor({ timeout: 60000 });
 }

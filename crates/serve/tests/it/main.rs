@@ -4,6 +4,7 @@
 mod answers;
 mod calls;
 mod client;
+mod encoder;
 mod front;
 mod generation;
 mod lessons;

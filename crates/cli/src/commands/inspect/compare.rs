@@ -81,10 +81,8 @@ impl Inspect {
         }
         let wrong = self.out.iter().zip(formats).find(|(_, format)| format.is_of_weights());
         if let Some((path, _)) = wrong {
-            let message = format!(
-                "--out: {}, expected .svg, .png, .html or .json with --compare",
-                path.display()
-            );
+            let message =
+                format!("--out: {}, expected .svg, .png, .html or .json with --compare", path.display());
             return Err(misuse(&message, "--vectors writes the vectors to .json"));
         }
         Ok(())
@@ -105,7 +103,11 @@ impl Inspect {
         let found = Comparison::new(reader, (&texts, &words), &options, &mut |_| ControlFlow::Continue(()))?;
         for (number, text) in found.texts.iter().enumerate() {
             if let Some(length) = text.cut_from {
-                note(&format!("note: text {}: {length} tokens, cut to {}", number + 1, text.side.tokens.len()));
+                note(&format!(
+                    "note: text {}: {length} tokens, cut to {}",
+                    number + 1,
+                    text.side.tokens.len()
+                ));
             }
         }
         let layers = self.compared_layers(&found)?;
@@ -161,7 +163,8 @@ fn shown(found: &Comparison, words: &[&str]) -> String {
         let [before, word, after] = context(found, own, CONTEXT).map(|part| visible(&part));
         let labels: Vec<String> =
             own.tokens.iter().map(|token| visible(&found.texts[own.text].side.label(*token))).collect();
-        let tokens = if labels.len() > 1 { format!("   tokens: {}", labels.join(" ")) } else { String::new() };
+        let tokens =
+            if labels.len() > 1 { format!("   tokens: {}", labels.join(" ")) } else { String::new() };
         out += &format!("{:>4}  {before}[{word}]{after}{tokens}\n", index + 1);
     }
     out += "\ncosine of the vectors after each layer\n";

@@ -76,7 +76,10 @@ fn mean(words: &[Prediction]) -> String {
         .filter_map(|own| own.following.as_ref())
         .map(|own| f64::from(own.log_probability))
         .collect();
-    format!("log {:.3} per token, each of which the model has read", all.iter().sum::<f64>() / all.len().max(1) as f64)
+    format!(
+        "log {:.3} per token, each of which the model has read",
+        all.iter().sum::<f64>() / all.len().max(1) as f64
+    )
 }
 
 /// What the head says of each token.
@@ -86,9 +89,10 @@ pub(super) fn table(found: &EncoderTrace, side: &TraceSide, width: usize) -> Str
             "classes of each token",
             classes.iter().map(|own| list(&own[..own.len().min(MAX_CLASSES)])).collect(),
         ),
-        HeadOutput::Words(words) => {
-            ("words in place of each token (p: probability of the token itself)", words.iter().map(line).collect())
-        }
+        HeadOutput::Words(words) => (
+            "words in place of each token (p: probability of the token itself)",
+            words.iter().map(line).collect(),
+        ),
         HeadOutput::Classes(_) | HeadOutput::Vector(_) => return String::new(),
     };
     let mut out = format!("\n{title}\n");

@@ -37,7 +37,8 @@ impl<'a> PieceLabels<'a> {
     pub(in crate::trace) fn label(&self, id: u32) -> String {
         let piece = self.piece(id);
         let Some(mark) = self.mark else {
-            let continued = piece.strip_prefix(CONTINUES).filter(|text| text.starts_with(char::is_alphanumeric));
+            let continued =
+                piece.strip_prefix(CONTINUES).filter(|text| text.starts_with(char::is_alphanumeric));
             return continued.map_or(piece.clone(), |text| format!("·{text}"));
         };
         let text = if mark == BYTE_LEVEL {

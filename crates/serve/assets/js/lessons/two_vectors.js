@@ -64,7 +64,7 @@ function build(app) {
         element("em", {}, "bank"),
         " is a verb and the second a place. Before the first layer their vectors differ by their positions alone. Each layer then adds to a vector what it attends to, so that a word has a vector of its context: two of them here. Classifiers, search and translation work with these.",
       ),
-      paragraph(described(app)),
+      app.isLive && paragraph(described(app)),
       app.isLive && form,
       status,
       figure.node,
@@ -77,8 +77,7 @@ function build(app) {
 }
 
 /** Whose vectors they are. */
-function described({ model, isEncoder, isText, isLive }) {
-  if (!isLive) return "";
+function described({ model, isEncoder, isText }) {
   if (isEncoder) return `The vectors are those of the encoder ${model.name}.`;
   if (isText) {
     return `The vectors are those of the language model ${model.name}, in which a token attends to those before it only: the first occurrence knows nothing of what follows.`;

@@ -88,7 +88,7 @@ function build(app) {
         place: own.places[at],
         label: token.label,
         isChosen: at === position,
-        isQuiet: token.word !== trace.text[position].word,
+        isQuiet: token.id !== trace.text[position].id,
       }));
       const label = `${own.name}: vectors of ${trace.text.length} tokens in the plane`;
       replace(figure, scatter(points, { label, onPick: (at) => app.choose(at) }), projectionNote(own.variance));
