@@ -12,7 +12,7 @@ function start() {
     "header",
     { class: "masthead" },
     element("div", { class: "brand" }, element("h1", {}, "Polyhead")),
-    element("span", {}),
+    element("div", { class: "tabs" }),
     themeSwitch(() => figure.draw()),
   );
   const about = element("header", {}, element("h2", {}, `${words} in context`), element("p", {}, `Model ${name}.`));
