@@ -58,7 +58,7 @@ fn every_head_has_its_output_beside_the_attention() {
         let out = inspect(folder.path(), model, &["--heads", "all", TEXT]).ok().replace("log -", "log −");
         let shared = [
             "encoder self-attention: text ↓ attends to text →, percent\n\nlayer 1, head 0\n",
-            "      [CLS]  I bank only at my local bank  . [SEP]\n",
+            "      [CLS]   I bank only  at  my local bank   . [SEP]\n",
             "\n encoder 1",
         ];
         for expected in expected.iter().chain(&shared) {

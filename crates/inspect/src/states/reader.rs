@@ -18,7 +18,7 @@ pub enum StateReader<'a> {
     /// An encoder.
     Encoder(&'a HeadedEncoder),
     /// The encoder of a translator, with the source and target language; `None` as in translation.
-    Translator(&'a Engine, Option<&'a str>, Option<&'a str>),
+    Translation(&'a Engine, Option<&'a str>, Option<&'a str>),
     /// A language model, whose tokens attend to those before them only.
     LanguageModel(&'a Generator),
 }
@@ -42,7 +42,7 @@ impl StateReader<'_> {
                 let (text, input) = encoder.read(text, long)?;
                 ReadText { text, encoding: input.encoding, cut_from: input.cut_from }
             }
-            Self::Translator(engine, from, to) => whole(engine.encode_source(text, from, to)?.0),
+            Self::Translation(engine, from, to) => whole(engine.encode_source(text, from, to)?.0),
             Self::LanguageModel(generator) => {
                 let mut read = whole(generator.encoding(text)?);
                 let length = read.encoding.len();
@@ -81,7 +81,7 @@ impl StateReader<'_> {
                 }
                 (encoder.model().sites(), captured_encoder_pass(encoder, ids, &options)?.1)
             }
-            Self::Translator(engine, ..) => {
+            Self::Translation(engine, ..) => {
                 let (model, parameters) = (engine.model(), engine.parameters());
                 let device = parameters.device();
                 let start = [engine.generation().start_id];

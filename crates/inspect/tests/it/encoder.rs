@@ -258,7 +258,7 @@ fn translators_and_language_models_are_compared_too() {
     let engine = crate::engine();
     let watch = &mut |_: &[usize]| ControlFlow::Continue(());
     let options = CompareOptions::default();
-    let reader = StateReader::Translator(&engine, None, Some("tur"));
+    let reader = StateReader::Translation(&engine, None, Some("tur"));
     let found =
         Comparison::new(reader, (&["The teacher reads a book, a teacher."], &["teacher"]), &options, watch)
             .unwrap();

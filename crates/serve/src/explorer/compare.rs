@@ -87,7 +87,7 @@ impl Explorer {
     pub(super) fn compare(&self, request: &CompareRequest, call: &mut Call) -> Result<String> {
         let model = self.engine().model();
         let compared = Compared {
-            reader: StateReader::Translator(self.engine(), None, None),
+            reader: StateReader::Translation(self.engine(), None, None),
             layers: model.sites().stacks().first().map_or(0, |group| group.n_layers),
             width: model.config().d_model(),
             pass: &|length| self.pass_memory([length, 1], 0),

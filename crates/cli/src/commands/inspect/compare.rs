@@ -47,7 +47,7 @@ impl Inspect {
                 let engine = Engine::load(folder, &polyhead_translate::LoadOptions::default())?;
                 report_loaded(folder, &engine.device(), "f32", start);
                 let sites = engine.model().sites();
-                let reader = StateReader::Translator(&engine, self.from.as_deref(), self.to.as_deref());
+                let reader = StateReader::Translation(&engine, self.from.as_deref(), self.to.as_deref());
                 self.compare_with((reader, &sites), folder, formats)
             }
             View::LanguageModel => {

@@ -40,7 +40,7 @@ impl Inspect {
         let is_page = formats.contains(&TraceFormat::Html);
         let options = EncoderOptions {
             long: self.long(),
-            n_alternatives: if is_page { self.alternatives.max(8) } else { self.alternatives },
+            n_alternatives: self.alternatives.max(1),
             filter: self.fitting(&sites, |_| length, &selection, &tokens)?,
             vectors: if self.vectors || is_page { CaptureVectors::Yes } else { CaptureVectors::No },
             intervention,
