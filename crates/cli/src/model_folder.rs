@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
-use polyhead_models::Model;
+use polyhead_engine::encoder::modules::SentenceModules;
 use polyhead_models::checkpoint::{Checkpoint, check_weights, load, read_config, single};
+use polyhead_models::{Model, View};
 use polyhead_tensor::Dtype;
 use polyhead_tensor::{Device, Parameters};
 use polyhead_text::tokenizer::fairseq_dictionary::{dictionary_language, is_codes};
@@ -162,6 +163,14 @@ pub(crate) fn check_folder(folder: &Path) -> Result<()> {
         hint: "name the folder that contains it".into(),
     }
     .into())
+}
+
+/// What the model of a folder does. A folder of sentence-transformers may have its config in a folder of its own.
+pub(crate) fn view(folder: &Path) -> Result<View> {
+    match SentenceModules::of_folder(folder)? {
+        Some(_) => Ok(View::Encoder),
+        None => Ok(read_config(folder)?.0.view()),
+    }
 }
 
 /// The error of a model that is neither a folder nor installed.

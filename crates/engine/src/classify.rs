@@ -7,7 +7,7 @@ use polyhead_models::encoder::EncoderHead;
 use polyhead_models::{Encoder, Ids};
 use polyhead_tensor::ops::elementwise::sigmoid;
 use polyhead_tensor::ops::softmax::softmax;
-use polyhead_tensor::{Parameters, Tape};
+use polyhead_tensor::{Parameters, Tape, Var};
 use polyhead_text::tokenizer::Encoding;
 
 use crate::Result;
@@ -84,9 +84,21 @@ impl Classifier {
     /// # Errors
     /// If the folder lacks a config, weights or a tokeniser, if they do not match, or if the model is not a classifier.
     pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
-        let encoder = TextEncoder::load(folder, options)?;
+        Self::of(TextEncoder::load(folder, options)?)
+    }
+
+    /// The classifier that a loaded encoder is.
+    ///
+    /// # Errors
+    /// If it has no classes of texts.
+    pub fn of(encoder: TextEncoder) -> Result<Self> {
         encoder.expect_head(EncoderHead::Classes)?;
         Ok(Self { encoder })
+    }
+
+    /// The encoder.
+    pub fn encoder(&self) -> &TextEncoder {
+        &self.encoder
     }
 
     /// The model.
@@ -141,6 +153,13 @@ impl Classifier {
         let text =
             |(classes, input): (Vec<Class>, TextInput)| ClassifiedText { classes, cut_from: input.cut_from };
         Ok(found.into_iter().map(|found| found.map(text)).collect())
+    }
+
+    /// The probabilities of logits: the classes of a text exclude each other, unless the model gives each a probability of its
+    /// own.
+    pub fn probabilities(&self, logits: &Var) -> Var {
+        let tape = Tape::inference();
+        if self.model().is_multi_label() { sigmoid(&tape, logits) } else { softmax(&tape, logits) }
     }
 
     /// Labels with these probabilities, the most probable first; ties keep the order of the labels.

@@ -2,6 +2,7 @@
 //!
 //! 1. [`trace`] records one sentence: tokens, attention weights, probabilities, the search.
 //! 2. [`entropy`], [`rollout`], [`words`] and [`alignment`] are computed from the weights; [`embeddings`] reads the table of words.
+//!    [`states`] are the vectors of tokens in context, compared and projected.
 //! 3. [`selection`] chooses layers and heads, [`export`] writes a trace as JSON or as arrays, [`heat_map`] draws weights as SVG
 //!    and in terminals; [`label`] makes hidden characters visible.
 //! 4. [`draw`] draws positional encodings and masks; [`chart`] draws line charts (losses, scores, learning rates of runs);
@@ -24,6 +25,7 @@ pub mod palette;
 pub mod png;
 pub mod rollout;
 pub mod selection;
+pub mod states;
 pub mod svg;
 pub mod trace;
 pub mod word_map;

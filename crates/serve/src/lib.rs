@@ -20,5 +20,5 @@ pub mod server;
 pub mod wire;
 
 pub use error::{Error, Result};
-pub use explorer::{Explorer, TextExplorer};
-pub use page::page;
+pub use explorer::{EncoderExplorer, Explorer, TextExplorer};
+pub use page::{comparison_page, page};

@@ -38,6 +38,11 @@ pub(crate) fn vectors(vectors: &Vectors, dtype: PackedDtype) -> Value {
     })
 }
 
+/// A matrix.
+pub(crate) fn matrix(matrix: &Matrix, dtype: PackedDtype) -> Value {
+    array(&[matrix.n_rows(), matrix.n_columns()], matrix.numbers().iter(), dtype)
+}
+
 fn array<'a>(shape: &[usize], all: impl Iterator<Item = &'a f32>, dtype: PackedDtype) -> Value {
     match dtype {
         PackedDtype::F32 => {

@@ -22,6 +22,21 @@
 //! | `POST /api/text/contributions` | [`ContributionsRequest`] | the trace's `contributions` with one target |
 //! | `POST /api/text/attention` | [`TextAttentionRequest`] | one entry of the trace's `attention` |
 //! | `POST /api/text/neurons` | [`TextAttentionRequest`] with a `head` | one entry of the trace's `vectors` |
+//!
+//! The explorer of an encoder has these:
+//!
+//! | path | request | answer |
+//! |---|---|---|
+//! | `GET /api/model` | | [`EncoderModelAnswer`] |
+//! | `POST /api/encoder` | [`EncoderRequest`] | a line of JSON: `{"trace"}` or `{"error", "hint"}` |
+//! | `POST /api/encoder/trace` | [`EncoderRequest`] | `{"trace"}` |
+//! | `POST /api/encoder/states` | [`StatesRequest`] | the trace's `states`; large ones have `f16` in place of `base64` |
+//! | `POST /api/encoder/attention` | [`TextAttentionRequest`] | one entry of the trace's `attention` |
+//! | `POST /api/encoder/neurons` | [`TextAttentionRequest`] with a `head` | one entry of the trace's `vectors` |
+//!
+//! All have `POST /api/compare`: [`CompareRequest`] → the JSON of [`polyhead_inspect::states::json`].
+
+mod encoder;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +46,8 @@ use polyhead_translate::Route;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
+
+pub use encoder::{CompareRequest, EncoderModelAnswer, EncoderRequest, StatesRequest};
 
 /// Limits on one request of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

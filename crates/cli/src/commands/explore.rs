@@ -8,15 +8,15 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use polyhead_engine::Generator;
+use polyhead_engine::encoder::HeadedEncoder;
 use polyhead_models::View;
-use polyhead_models::checkpoint::read_config;
 use polyhead_serve::explorer::{PORT, Port};
-use polyhead_serve::{Explorer, TextExplorer};
+use polyhead_serve::{EncoderExplorer, Explorer, TextExplorer};
 use polyhead_translate::{Engine, LoadOptions};
 
 use crate::default_model;
 use crate::locale;
-use crate::model_folder::{check_folder, model_name, report_loaded};
+use crate::model_folder::{check_folder, model_name, report_loaded, view};
 use crate::option_help::MODEL;
 use crate::report::{note, print_text};
 
@@ -25,8 +25,9 @@ Examples:
   polyhead explore
   polyhead explore --model opus-mt-en-tr --port 8080 --no-open
   polyhead explore --model gpt2
+  polyhead explore --model all-MiniLM-L6-v2
 
-The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. For a language model it shows the surprisal of each token, what could come next, the logit lens, and what each layer adds to a logit. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
+The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. For a language model it shows the surprisal of each token, what could come next, the logit lens, and what each layer adds to a logit; for an encoder, the vectors of the tokens after each layer, and classes, entities or words in place of masks. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
 
 /// Options of `polyhead explore`.
 #[derive(Debug, Args)]
@@ -48,15 +49,23 @@ impl Explore {
         let folder = default_model::or(self.model.as_deref())?;
         check_folder(&folder)?;
         let port = self.port.map_or(Port::Free, Port::Exactly);
-        let listening = if read_config(&folder)?.0.view() == View::LanguageModel {
-            let generator = Generator::load(&folder, &polyhead_engine::LoadOptions::default())?;
-            report_loaded(&folder, &generator.parameters().device(), "f32", start);
-            TextExplorer::new(Arc::new(generator), model_name(&folder)).listen(port)?
-        } else {
-            let engine = Engine::load(&folder, &LoadOptions::default())?;
-            report_loaded(&folder, &engine.device(), "f32", start);
-            let explorer = Explorer::new(engine, model_name(&folder));
-            explorer.with_english_to(locale::language()).listen(port)?
+        let listening = match view(&folder)? {
+            View::LanguageModel => {
+                let generator = Generator::load(&folder, &polyhead_engine::LoadOptions::default())?;
+                report_loaded(&folder, &generator.parameters().device(), "f32", start);
+                TextExplorer::new(Arc::new(generator), model_name(&folder)).listen(port)?
+            }
+            View::Encoder => {
+                let encoder = HeadedEncoder::load(&folder, &polyhead_engine::LoadOptions::default())?;
+                report_loaded(&folder, &encoder.encoder().parameters().device(), "f32", start);
+                EncoderExplorer::new(Arc::new(encoder), model_name(&folder)).listen(port)?
+            }
+            View::SequenceToSequence | View::Pointer => {
+                let engine = Engine::load(&folder, &LoadOptions::default())?;
+                report_loaded(&folder, &engine.device(), "f32", start);
+                let explorer = Explorer::new(engine, model_name(&folder));
+                explorer.with_english_to(locale::language()).listen(port)?
+            }
         };
         let address = listening.address();
         if self.port.is_none() && address.port() != PORT {

@@ -1,6 +1,9 @@
 //! `polyhead inspect`: attention, probabilities and search of one text, in the terminal or as files.
 
 mod change;
+mod compare;
+mod encoder;
+mod encoder_screen;
 mod files;
 mod language_model;
 mod lens;
@@ -13,12 +16,11 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use polyhead_attention::{Filter, Intervention, SiteGroup, Sites};
+use polyhead_engine::PointEngine;
 use polyhead_engine::point::PointRow;
-use polyhead_engine::{Classifier, PointEngine};
 use polyhead_inspect::selection::{Granularity, IndexSelection, Selection};
 use polyhead_inspect::trace::{CaptureVectors, Trace, TraceOptions};
 use polyhead_models::View;
-use polyhead_models::checkpoint::read_config;
 use polyhead_models::pointer::SearchOptions;
 use polyhead_translate::{Engine, LoadOptions};
 
@@ -26,9 +28,9 @@ use self::change::{HeadRemoval, HeadScale, LayerSkip};
 use self::files::TraceFormat;
 use self::language_model::LanguageModelOptions;
 use crate::default_model;
-use crate::model_folder::{check_folder, model_name, report_loaded};
+use crate::model_folder::{check_folder, model_name, report_loaded, view};
 use crate::option_help::{DETECTED, ENGLISH_OR_TURKISH, FROM, MODEL, TO, with_default};
-use crate::report::{Failure, Misuse, grouped, note};
+use crate::report::{Misuse, grouped, note};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +42,10 @@ Examples:
       'The cat ate the mouse.'
   polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat'
   polyhead inspect -m runs/ab/attention/model AABA
+  polyhead inspect -m bert-base-uncased --heads all 'The [MASK] ate the mouse.'
+  polyhead inspect -m all-MiniLM-L6-v2 --compare bank 'I bank only at my local bank.'
+  polyhead inspect -m all-MiniLM-L6-v2 --compare bank --out bank.svg \
+      'the bank of the river' 'a bank account' 'the bank lends money'
   polyhead inspect -m runs/pointer/sort/model '{\"numbers\": [42, 7, 99]}'
   polyhead inspect -m gpt2 --generate 5 --lens 'The cat sat on the'
   polyhead inspect -m gpt2 --contributions=last:Ġmat --without decoder:5:1 'The cat sat on the'
@@ -50,7 +56,9 @@ Files: .svg and .png are pictures of the selection; .html is a page with the vie
 
 A language model shows the attention over the text so far, and for each token its probability, rank and surprisal (−log₂ p, in bits) given those before it, with the most probable tokens; the last line is what comes next, the distribution that polyhead generate draws from. Position t reads token t and predicts token t + 1. Files .json and .html have the logit lens and the contributions of all positions. With interventions, the distribution after the text is shown beside the unchanged one.
 
-A classifier shows the attention over its text and the probabilities of its labels; it has no .html page. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected.";
+An encoder shows the attention over its text and what its head computes: classes, entities, words in place of masks, or, without a head, the vector of the text. Files .npz and .safetensors also have `hidden_states`: the states of the tokens after the embedding and each layer. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected.
+
+--compare compares the vectors that a word has in its contexts, in one text or several, by the cosine of each pair after each layer; it works with encoders, translators (their encoder) and language models. An occurrence of several tokens has the mean of their vectors. The cosines of other tokens are shown beside them, because vectors of different words are similar, too. Files: .svg and .png show the vectors of all tokens in the plane (principal components) in the first and the last layer, or those of --layers; .html shows every layer; .json has all numbers.";
 
 /// Maximum number of attention weights that are captured: 1 GB.
 const MAX_WEIGHTS: usize = 250_000_000;
@@ -59,9 +67,9 @@ const MAX_WEIGHTS: usize = 250_000_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Inspect {
-    /// Text to inspect: one sentence; for a language model any text
-    #[arg(value_name = "TEXT")]
-    text: String,
+    /// Text to inspect: one sentence; for a language model any text; with --compare one or several
+    #[arg(value_name = "TEXT", required = true)]
+    texts: Vec<String>,
     #[arg(short, long, value_name = "DIR", help = MODEL)]
     model: Option<PathBuf>,
     #[arg(long, value_name = "LANGUAGE", help = with_default(FROM, DETECTED))]
@@ -104,6 +112,12 @@ pub(crate) struct Inspect {
     /// Skip a layer: encoder:LAYER or decoder:LAYER
     #[arg(long, value_name = "LAYER", value_parser = change::skip, help_heading = "Interventions")]
     skip: Vec<LayerSkip>,
+    /// Compare the vectors of a word in its contexts; repeatable
+    #[arg(long, value_name = "WORD", help_heading = "Encoders")]
+    compare: Vec<String>,
+    /// Cut off the end of a text that is too long for the model, with a note [default: it is an error]
+    #[arg(long, help_heading = "Encoders")]
+    truncate: bool,
     #[command(flatten)]
     language_model: LanguageModelOptions,
 }
@@ -119,12 +133,26 @@ impl Inspect {
         }
         let folder = default_model::or(self.model.as_deref())?;
         check_folder(&folder)?;
-        match read_config(&folder)?.0.view() {
+        let view = view(&folder)?;
+        if !self.compare.is_empty() {
+            return self.compare_words(&folder, view, &formats);
+        }
+        if self.texts.len() > 1 {
+            let message = format!("{} texts, expected one", self.texts.len());
+            return Err(misuse(
+                &message,
+                "quote a text with spaces; --compare compares a word in several texts",
+            ));
+        }
+        if self.truncate && view != View::Encoder {
+            return Err(misuse("--truncate, expected an encoder or --compare", "leave it out"));
+        }
+        match view {
             View::SequenceToSequence => {
                 self.language_model.refuse("a translator")?;
                 self.inspect_translation(&folder, &formats)
             }
-            View::Encoder => self.inspect_classes(&folder, &formats),
+            View::Encoder => self.inspect_encoder(&folder, &formats),
             View::LanguageModel => self.inspect_text(&folder, &formats),
             View::Pointer => self.inspect_order(&folder, &formats),
         }
@@ -151,7 +179,7 @@ impl Inspect {
             intervention,
             ..TraceOptions::default()
         };
-        let trace = Trace::new(&engine, &self.text, &options)?;
+        let trace = Trace::new(&engine, self.text(), &options)?;
         if let Some(side) = trace.sides.first().filter(|side| side.tokens.len() > max_len) {
             note(&format!(
                 "note: {} {} tokens, more than the model's maximum of {max_len}",
@@ -164,35 +192,14 @@ impl Inspect {
             let filter = Filter { layers: Some(Vec::new()), ..Filter::default() };
             let intervention = Intervention::default();
             let options = TraceOptions { filter, intervention, ..options.clone() };
-            Ok(Trace::new(&engine, &self.text, &options)?)
+            Ok(Trace::new(&engine, self.text(), &options)?)
         };
         self.show(trace, plain, formats, (&selection, folder))
     }
 
-    fn inspect_classes(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
-        self.refuse_page("a classifier", formats)?;
-        self.refuse_translation("a classifier")?;
-        if self.beam.is_some() {
-            let message = "--beam with a classifier, expected a model that searches";
-            return Err(misuse(message, "leave it out"));
-        }
-        let start = Instant::now();
-        let classifier = Classifier::load(folder, &polyhead_engine::LoadOptions::default())?;
-        report_loaded(folder, &classifier.parameters().device(), "f32", start);
-        let sites = classifier.model().sites();
-        if sites.is_empty() {
-            let message =
-                format!("{}: a model without attention, expected a model with it", folder.display());
-            let hint = "polyhead classify runs it; polyhead info describes it".into();
-            return Err(Failure { message, hint }.into());
-        }
-        let (selection, intervention) = self.selection(&sites)?;
-        let traced = |filter: &Filter, intervention: &Intervention| {
-            Ok(Trace::of_classes(&classifier, &self.text, filter, intervention)?)
-        };
-        let trace = traced(&Filter::default(), &intervention)?;
-        let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
-        self.show(trace, || traced(&nothing, &Intervention::default()), formats, (&selection, folder))
+    /// The text to inspect.
+    fn text(&self) -> &str {
+        &self.texts[0]
     }
 
     fn inspect_order(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
@@ -201,7 +208,7 @@ impl Inspect {
         let start = Instant::now();
         let engine = PointEngine::load(folder, &polyhead_engine::LoadOptions::default())?;
         report_loaded(folder, &engine.parameters().device(), "f32", start);
-        let row = PointRow::parse(&self.text, "TEXT")?;
+        let row = PointRow::parse(self.text(), "TEXT")?;
         let (selection, intervention) = self.selection(&engine.sites())?;
         let search = SearchOptions { beam_size: self.beam.unwrap_or(1) };
         let traced = |filter: &Filter, intervention: &Intervention| {
@@ -287,7 +294,7 @@ impl Inspect {
 
     /// The attention to capture: all if it fits, else the selection.
     fn captured(&self, engine: &Engine, selection: &Selection) -> Result<Filter> {
-        let source = engine.encode_source(&self.text, self.from.as_deref(), self.to.as_deref())?.0.len();
+        let source = engine.encode_source(self.text(), self.from.as_deref(), self.to.as_deref())?.0.len();
         let target = match &self.target {
             Some(target) => engine.encode_target(target)?.len(),
             // An estimate: the length is known after decoding only.

@@ -18,6 +18,7 @@ mod generate;
 mod guide;
 mod init;
 mod inspect;
+mod inspect_encoder;
 mod inspect_text;
 mod keys;
 mod killed;

@@ -95,16 +95,7 @@ impl TextEncoder {
             }
             return Ok(vectors);
         }
-        let vector = |states: &[f32], width: usize| {
-            if let Some(modules) = &self.modules {
-                return modules.vector(states, width, normalisation);
-            }
-            let mut vector = SentencePooling::Mean.vector(states, width);
-            if normalisation == Normalisation::Unit {
-                normalise(&mut vector);
-            }
-            vector
-        };
+        let vector = |states: &[f32], width: usize| self.vector_of(states, width, normalisation);
         self.map_states((pass, ids), rows, vector)
     }
 
@@ -131,6 +122,24 @@ impl TextEncoder {
         self.run_read(inputs, watch, |pass, ids, rows| {
             self.map_states((pass, ids), rows, |states, _| states.to_vec())
         })
+    }
+
+    /// A text as `embed` reads it: with the prompt of a sentence-transformers folder.
+    pub fn prepared(&self, text: &str) -> String {
+        self.modules.as_ref().map_or_else(|| text.to_owned(), |modules| modules.prepared(text, None))
+    }
+
+    /// The vector of a text from the states of its tokens, n_tokens × `width`: what the folder's modules make of them, or their
+    /// mean.
+    pub fn vector_of(&self, states: &[f32], width: usize, normalisation: Normalisation) -> Vec<f32> {
+        if let Some(modules) = &self.modules {
+            return modules.vector(states, width, normalisation);
+        }
+        let mut vector = SentencePooling::Mean.vector(states, width);
+        if normalisation == Normalisation::Unit {
+            normalise(&mut vector);
+        }
+        vector
     }
 
     /// The vectors of the tokens of each text; an error for one that is empty or too long.

@@ -49,7 +49,14 @@ impl Filler {
     /// # Errors
     /// If the folder holds no encoder with its tokeniser, or one without a head for masked words.
     pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
-        let encoder = TextEncoder::load(folder, options)?;
+        Self::of(TextEncoder::load(folder, options)?)
+    }
+
+    /// The model of masked words that a loaded encoder is.
+    ///
+    /// # Errors
+    /// If it has no head for masked words, or its tokeniser no mask.
+    pub fn of(encoder: TextEncoder) -> Result<Self> {
         encoder.expect_head(EncoderHead::MaskedLanguageModel)?;
         let mask = MASKS.iter().find_map(|mask| Some(((*mask).to_owned(), encoder.tokenizer.id(mask)?)));
         let (Some(mask), Tokenizer::HuggingFace(own)) = (mask, &encoder.tokenizer) else {
@@ -114,8 +121,13 @@ impl Filler {
         self.encoder.parameters.device()
     }
 
+    /// The tokens of a text with or without masks.
+    pub(super) fn read_marked(&self, text: &str, long: LongTexts) -> Result<TextInput> {
+        self.encoder.read_with(&self.markup, text, long)
+    }
+
     fn read(&self, text: &str, long: LongTexts) -> Result<TextInput> {
-        let input = self.encoder.read_with(&self.markup, text, long)?;
+        let input = self.read_marked(text, long)?;
         if self.masks(&input.encoding).next().is_none() {
             let cut = if input.cut_from.is_some() { " in the part that is read" } else { "" };
             let message = format!("a text without {}{cut}, expected at least one", self.mask.0);

@@ -1,11 +1,14 @@
 //! Encoders on text: vectors of texts and tokens ([`embed`]), classes of tokens ([`tag`]), masked words ([`fill`]), and scores of
 //! pairs of texts ([`rerank`]). Class scores of texts are in [`crate::classify`].
 //!
+//! A [`HeadedEncoder`] is an encoder with whatever head it has.
+//!
 //! A [`TextEncoder`] is a model folder: Polyhead's, Hugging Face's, or one of sentence-transformers with its [`modules`].
 
 pub(crate) mod batch;
 pub mod embed;
 pub mod fill;
+mod headed;
 pub mod modules;
 mod prepare;
 pub mod rerank;
@@ -20,6 +23,7 @@ use polyhead_tensor::{Parameters, Tape};
 use polyhead_text::tokenizer::{Encoding, Tokenizer};
 use rayon::prelude::*;
 
+pub use self::headed::HeadedEncoder;
 use self::modules::SentenceModules;
 pub use self::prepare::EncoderSummary;
 use crate::load::{LoadOptions, check_folder, load};

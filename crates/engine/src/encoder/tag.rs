@@ -62,7 +62,14 @@ impl Tagger {
     /// # Errors
     /// If the folder holds no encoder with its tokeniser, or one without classes of tokens.
     pub fn load(folder: impl AsRef<Path>, options: &LoadOptions) -> Result<Self> {
-        let encoder = TextEncoder::load(folder, options)?;
+        Self::of(TextEncoder::load(folder, options)?)
+    }
+
+    /// The tagger that a loaded encoder is.
+    ///
+    /// # Errors
+    /// If it has no classes of tokens.
+    pub fn of(encoder: TextEncoder) -> Result<Self> {
         encoder.expect_head(EncoderHead::TokenClasses)?;
         let continues_with_hashes =
             matches!(encoder.tokenizer(), Tokenizer::HuggingFace(own) if own.model_name() == "WordPiece");
@@ -103,7 +110,7 @@ impl Tagger {
     }
 
     /// The entities of a text whose tokens have these classes with their probabilities.
-    fn entities(&self, text: &str, input: &TextInput, classes: &[(usize, f32)]) -> Vec<Entity> {
+    pub fn entities(&self, text: &str, input: &TextInput, classes: &[(usize, f32)]) -> Vec<Entity> {
         let mut words: Vec<(Range<usize>, usize, f32)> = Vec::new();
         let tokens = input.encoding.pieces.iter().zip(&input.encoding.offsets).zip(classes);
         for ((piece, range), (class, probability)) in tokens {

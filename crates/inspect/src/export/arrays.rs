@@ -4,6 +4,7 @@
 use polyhead_attention::{AttentionKind, Filter};
 
 use crate::matrix::Matrix;
+use crate::states::States;
 use crate::trace::{SelectedHeads, Trace};
 
 /// The weights of one kind of attention.
@@ -43,6 +44,14 @@ pub(super) fn weights<'a>(trace: &'a Trace, filter: &Filter) -> Vec<AttentionArr
         })
     };
     trace.sites.groups().iter().filter_map(|group| of(group.kind)).collect()
+}
+
+/// The states of an encoder as one array, places in the stack × tokens × d_model: Hugging Face's `output_hidden_states=True`,
+/// where no norm follows the last layer.
+pub(super) fn hidden_states(found: &States) -> ([usize; 3], Vec<f32>) {
+    let [rows, columns] = found.last().map_or([0; 2], |last| [last.n_rows(), last.n_columns()]);
+    let numbers = found.layers.iter().flat_map(|(_, own)| own.numbers().iter().copied()).collect();
+    ([found.layers.len(), rows, columns], numbers)
 }
 
 /// Token texts of each side by array name, and the decoder's input tokens as `read_tokens`.

@@ -11,7 +11,14 @@
 //! | `model` | for each stack of layers (`encoder`, `decoder`) `n_layers`, `n_heads`, `d_key`, `d_value`; `d_model`; `vocab_size` of the target |
 //! | `sites` | the attention sites of the model: for each kind `kind` (its name), `title`, `stack`, `queries` and `keys` (names of sides), `causal`, `n_layers`, `n_heads`, `d_key` |
 //! | `sides` | the names of the input and output sequences; each is a key of its own |
-//! | `classes` | of a classifier, instead of the keys of a translation: `label` and `probability`, best first |
+//! | `head` | of an encoder, instead of the keys of a translation: `none`, `classes`, `token_classes` or `masked_words` |
+//! | `cut_from` | of an encoder: null, or the number of tokens before the end was cut off |
+//! | `vector` | of an encoder without a head: the vector of the text, as `polyhead embed` prints it |
+//! | `classes` | of a classifier: `label` and `probability`, best first |
+//! | `token_classes`, `entities` | of a classifier of tokens: for each token `label` and `probability`, best first; entities have `label`, `start`, `end` and `probability` |
+//! | `masked_words` | of a masked language model: for each token the distribution of words in its place, as in `predictions`; `following` is the token itself |
+//! | `states` | of an encoder: null, or for each place in the stack `layer` (`"embedding"`, a number from 0, or `"output"`), `places` (tokens × 2, principal components of the tokens with text; NaN for others), `variance` (their share of it) and `similarities` (tokens × tokens, cosines); null for more than 192 tokens |
+//! | `hidden_states` | of an encoder, with `vectors`: an array, places in the stack × tokens × d_model |
 //! | `alignment_site` | null, or the attention that `alignment` is read from: `kind`, `layer` |
 //! | `route` | null, or the languages: `from`, `to` (two-letter codes), `guessed` (true if `from` was detected) |
 //! | `source` | a side: `text`; `tokens`, the end included; `words`, pairs of byte offsets into `text` |
@@ -39,12 +46,11 @@
 
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Filter, Site, SiteGroup};
-use polyhead_engine::classify::Class;
 use polyhead_tensor::Tensor;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{base64, text};
+use super::{base64, encoder, text};
 use crate::entropy::entropy;
 use crate::matrix::Matrix;
 use crate::trace::{
@@ -105,9 +111,9 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             translation(found).into_iter().for_each(|(key, value)| put(&key, value));
             put("alignment", json!(trace.alignment()));
         }
-        TraceOutcome::Classes(classes) => {
-            let class = |class: &Class| json!({ "label": class.label, "probability": class.probability });
-            put("classes", classes.iter().map(class).collect());
+        TraceOutcome::Encoder(found) => {
+            let side = &trace.sides[0];
+            encoder::keys(found, side).into_iter().for_each(|(key, value)| put(&key, value));
         }
         TraceOutcome::Order(found) => {
             put("given", found.is_given.into());
@@ -118,6 +124,11 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
     }
     put("attention", trace.selected(filter).iter().map(attention).collect());
     put("vectors", trace.vectors.iter().map(vectors).collect());
+    if let Some(states) =
+        trace.encoder().and_then(|found| found.states.as_ref()).filter(|_| !trace.vectors.is_empty())
+    {
+        put("hidden_states", encoder::hidden_states(states));
+    }
     let rollout = trace.rollout().map(|found| {
         let parts = found.parts.iter().map(|(kind, own)| (kind.name.to_owned(), matrix(own)));
         Value::Object(parts.collect())
@@ -240,11 +251,11 @@ fn intervention(trace: &Trace) -> Value {
     json!({ "heads": heads.collect::<Vec<Value>>(), "layers": layers.collect::<Vec<Value>>() })
 }
 
-fn matrix(matrix: &Matrix) -> Value {
+pub(super) fn matrix(matrix: &Matrix) -> Value {
     array(&[matrix.n_rows(), matrix.n_columns()], matrix.numbers())
 }
 
-fn array(shape: &[usize], numbers: &[f32]) -> Value {
+pub(super) fn array(shape: &[usize], numbers: &[f32]) -> Value {
     json!({ "shape": shape, "base64": base64::of_floats(numbers) })
 }
 

@@ -4,6 +4,7 @@
 //! arrays = numpy.load("trace.npz")
 //! arrays["cross"]            # layers × heads × target × source, float32
 //! arrays["source_tokens"]    # texts
+//! arrays["hidden_states"]    # of an encoder: embedding and layers × tokens × d_model
 //! arrays["cross_layers"]     # indices of the layers; cross_heads: of the heads
 //! ```
 
@@ -24,6 +25,11 @@ pub fn npz(trace: &Trace, filter: &Filter) -> Vec<u8> {
     }
     for (name, texts) in arrays::tokens(trace) {
         archive.add(&name, &texts_npy(&texts));
+    }
+    if let Some(states) = trace.encoder().and_then(|found| found.states.as_ref()) {
+        let (shape, numbers) = arrays::hidden_states(states);
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        archive.add("hidden_states", &npy("<f4", &shape, &bytes));
     }
     if let Some(translation) = trace.translation() {
         let steps = &translation.steps;

@@ -24,6 +24,15 @@ pub fn safetensors(trace: &Trace, filter: &Filter) -> Vec<u8> {
         metadata.insert(format!("{}_heads", weights.name), list(json!(weights.heads)));
         numbers.extend(bytes);
     }
+    if let Some(states) = trace.encoder().and_then(|found| found.states.as_ref()) {
+        let (shape, own) = arrays::hidden_states(states);
+        let offsets = [numbers.len(), numbers.len() + 4 * own.len()];
+        header.insert(
+            "hidden_states".into(),
+            json!({ "dtype": "F32", "shape": shape, "data_offsets": offsets }),
+        );
+        numbers.extend(own.iter().flat_map(|number| number.to_le_bytes()));
+    }
     header.insert("__metadata__".into(), Value::Object(metadata));
     let mut header = Value::Object(header).to_string();
     while !header.len().is_multiple_of(8) {

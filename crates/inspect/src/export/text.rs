@@ -57,7 +57,8 @@ fn numbers(numbers: &[f64]) -> Value {
     numbers.iter().map(|&number| Value::from(short(number as f32))).collect()
 }
 
-fn prediction(own: &Prediction) -> Value {
+/// A distribution of tokens.
+pub(super) fn prediction(own: &Prediction) -> Value {
     let token = |own: &PredictedToken| {
         json!({
             "id": own.id, "piece": own.piece, "label": own.label, "log_probability": short(own.log_probability),

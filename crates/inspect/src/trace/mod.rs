@@ -1,7 +1,7 @@
 //! The trace of one text: tokens read and written by a model, and its attention weights by site.
 //!
 //! 1. `observe.rs` runs the forward pass with capture, `token.rs` maps tokens to positions in the texts.
-//! 2. `translation.rs` traces a translation, searched for or given; `classes.rs` a classification,
+//! 2. `translation.rs` traces a translation, searched for or given; [`encoder`] a text under an encoder,
 //!    `order.rs` the answer of a pointer network, [`text`] a text under a language model.
 //! 3. `step.rs` has probabilities and alternatives, `tree.rs` the beam search tree, `progress.rs` reports the search's progress.
 //!
@@ -16,7 +16,7 @@
 //! # Ok::<(), polyhead_inspect::Error>(())
 //! ```
 
-mod classes;
+pub mod encoder;
 mod observe;
 mod order;
 mod progress;
@@ -26,18 +26,21 @@ mod token;
 mod translation;
 mod tree;
 
-pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, observe, observe_classes};
+pub(crate) use encoder::captured_encoder_pass;
+pub use encoder::{EncoderOptions, EncoderTrace, HeadOutput};
+pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, observe};
+pub(crate) use observe::{KeepActivations, captured_pass};
 pub use order::OrderTrace;
 pub use progress::ProgressCallback;
 pub use step::{Alternative, TraceStep};
 pub use text::TextTrace;
+pub(crate) use text::captured_text_pass;
 pub use token::{Token, TraceSide};
 pub use translation::{TraceOptions, TranslationTrace};
 pub use tree::{BeamNode, BeamTree, NodeFate};
 
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{AttentionKind, Filter, Intervention, Site, Sites};
-use polyhead_engine::classify::Class;
 use polyhead_translate::alignment::{TokenAttention, WordAligner};
 
 use crate::matrix::Matrix;
@@ -71,8 +74,8 @@ pub struct Trace {
 pub enum TraceOutcome {
     /// A translation; its text is the last side.
     Translation(TranslationTrace),
-    /// Classes, most probable first.
-    Classes(Vec<Class>),
+    /// States of an encoder and the output of its head; the side is `text`.
+    Encoder(EncoderTrace),
     /// The order of points; its side is `order`.
     Order(OrderTrace),
     /// The distributions of next tokens; the side is `text`.
@@ -89,7 +92,7 @@ impl Trace {
     pub fn translation(&self) -> Option<&TranslationTrace> {
         match &self.outcome {
             TraceOutcome::Translation(found) => Some(found),
-            TraceOutcome::Classes(_) | TraceOutcome::Order(_) | TraceOutcome::Text(_) => None,
+            TraceOutcome::Encoder(_) | TraceOutcome::Order(_) | TraceOutcome::Text(_) => None,
         }
     }
 
@@ -97,6 +100,14 @@ impl Trace {
     pub fn text(&self) -> Option<&TextTrace> {
         match &self.outcome {
             TraceOutcome::Text(found) => Some(found),
+            _ => None,
+        }
+    }
+
+    /// The states and the output of the head, if the model is an encoder.
+    pub fn encoder(&self) -> Option<&EncoderTrace> {
+        match &self.outcome {
+            TraceOutcome::Encoder(found) => Some(found),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@
 use polyhead_attention::capture::Weights;
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site};
-use polyhead_models::{Encoder, SequenceToSequence};
+use polyhead_models::SequenceToSequence;
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 
 use crate::Result;
@@ -67,7 +67,7 @@ pub struct Observed {
     pub attentions: Vec<AttentionWeights>,
     /// Queries, keys and values, if captured.
     pub vectors: Vec<Vectors>,
-    /// Logits: 1 × target length × vocabulary, or 1 × labels.
+    /// Logits: 1 × target length × vocabulary.
     pub logits: Tensor,
 }
 
@@ -89,20 +89,6 @@ pub fn observe(
     run_pass(parameters, options, |pass| Ok(model.forward(pass, &source, &target)?))
 }
 
-/// Runs a classifier on the ids of a text.
-///
-/// # Errors
-/// If an id is outside the vocabulary.
-pub fn observe_classes(
-    model: &Encoder,
-    parameters: &Parameters,
-    ids: &[u32],
-    options: &ObserveOptions<'_>,
-) -> Result<Observed> {
-    let ids = model.ids(&[ids]).to_device(&parameters.device()).map_err(polyhead_models::Error::from)?;
-    run_pass(parameters, options, |pass| Ok(model.classify(pass, &ids)?))
-}
-
 /// Runs `forward`, which returns logits, with capture.
 fn run_pass(
     parameters: &Parameters,
@@ -116,13 +102,13 @@ fn run_pass(
 
 /// Capture of the outputs of layers in addition to attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KeepActivations {
+pub(crate) enum KeepActivations {
     No,
     Yes,
 }
 
 /// The result of `forward`, and what was captured.
-pub(super) fn captured_pass(
+pub(crate) fn captured_pass(
     parameters: &Parameters,
     options: &ObserveOptions<'_>,
     activations: KeepActivations,

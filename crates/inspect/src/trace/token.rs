@@ -40,7 +40,7 @@ pub struct TraceSide {
 
 impl TraceSide {
     /// An encoded text.
-    pub(super) fn new(name: &'static str, text: &str, encoding: Encoding) -> Self {
+    pub(crate) fn new(name: &'static str, text: &str, encoding: Encoding) -> Self {
         let words = words(text);
         let Encoding { ids, pieces, offsets, .. } = encoding;
         let tokens: Vec<Token> = ids

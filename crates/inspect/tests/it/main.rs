@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod charts;
+mod encoder;
 mod export;
 mod outside;
 mod text;

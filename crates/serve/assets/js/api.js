@@ -28,14 +28,29 @@ export async function postEmbeddings(words) {
   return (await checked(await post("api/embeddings", { words }))).json();
 }
 
-/** The weights of an attention site. */
-export async function postAttention(isText, request) {
-  return (await checked(await post(`api/${isText ? "text/" : ""}attention`, request))).json();
+/** The weights of an attention site; `calls` is the folder of the model's calls. */
+export async function postAttention(calls, request) {
+  return (await checked(await post(`api/${calls}attention`, request))).json();
 }
 
 /** Queries and keys of a head. */
-export async function postNeurons(isText, request, signal) {
-  return (await checked(await post(`api/${isText ? "text/" : ""}neurons`, request, signal))).json();
+export async function postNeurons(calls, request, signal) {
+  return (await checked(await post(`api/${calls}neurons`, request, signal))).json();
+}
+
+/** The trace of a text under an encoder. */
+export async function postEncoder(request, signal) {
+  return (await (await checked(await post("api/encoder/trace", request, signal))).json()).trace;
+}
+
+/** The states of tokens under an encoder. */
+export async function postStates(request) {
+  return (await checked(await post("api/encoder/states", request))).json();
+}
+
+/** Words compared in their contexts. */
+export async function postCompare(request, signal) {
+  return (await checked(await post("api/compare", request, signal))).json();
 }
 
 /** The trace of a text under a language model. */

@@ -1,7 +1,7 @@
 // State that all views share: the model, the request, its translation and the trace of one segment. Views listen to its
 // events and store nothing of it.
 
-import { ApiError, postAttention, postNeurons, streamTrace } from "./api.js";
+import { ApiError, postAttention, postNeurons, postStates, streamTrace } from "./api.js";
 import { Trace } from "./trace.js";
 
 export class App {
@@ -26,7 +26,12 @@ export class App {
   /** Shows a trace, and the translation that it is a segment of; null shows nothing. */
   show(json, translation = null) {
     this.translation = translation;
-    this.trace = json && new Trace(json, (trace, kind, layer) => this.missing(trace, kind, layer));
+    this.trace =
+      json &&
+      new Trace(json, {
+        attention: (trace, kind, layer) => this.missing(trace, kind, layer),
+        states: (trace) => this.missingStates(trace),
+      });
     if (this.trace) this.clampSelection();
     if (this.trace?.text) this.clampPlace();
     this.emit("trace", this.trace);
@@ -57,7 +62,8 @@ export class App {
   clampPlace() {
     const { length } = this.trace.text;
     if (this.place.position < length && this.place.isChosen) return;
-    this.place = { position: length - this.trace.json.generated - 1, token: null };
+    const position = this.isEncoder ? this.trace.firstPlace(this.model.mask) : length - this.trace.json.generated - 1;
+    this.place = { position, token: null };
   }
 
   /** Chooses a position of a text, and a token that may follow it; default: the one that does. */
@@ -71,6 +77,16 @@ export class App {
     return this.model.task === "language-model";
   }
 
+  /** True for an encoder. */
+  get isEncoder() {
+    return this.model.task === "encoder";
+  }
+
+  /** The folder of the model's calls. */
+  get calls() {
+    return { "language-model": "text/", encoder: "encoder/" }[this.model.task] ?? "";
+  }
+
   /** Translates and traces `{text, from, to, as_is, segment, beam_size, prefix}`. A new request cancels a running one. */
   async run(request) {
     this.running?.abort();
@@ -79,7 +95,7 @@ export class App {
     this.request = request;
     this.emit("started", request);
     try {
-      const path = this.isText ? "api/text" : "api/translate";
+      const path = { "language-model": "api/text", encoder: "api/encoder" }[this.model.task] ?? "api/translate";
       const found = await streamTrace(path, request, (growth) => this.emit("growth", growth), running.signal);
       if (this.running !== running) return;
       this.running = null;
@@ -100,12 +116,20 @@ export class App {
         new ApiError("this attention is not in the file", "Select it with --kind, --layers and --heads of polyhead inspect"),
       );
     }
-    return postAttention(this.isText, { ...tokensOf(trace), kind, layer, intervention: trace.json.intervention });
+    return postAttention(this.calls, { ...tokensOf(trace), kind, layer, intervention: trace.json.intervention });
+  }
+
+  missingStates(trace) {
+    if (!this.isLive) {
+      return Promise.reject(new ApiError("the vectors of a text this long are not in the file", "Shorten the text"));
+    }
+    const shown = trace.text.flatMap((token, index) => (token.start < token.end ? [index] : []));
+    return postStates({ ...tokensOf(trace), shown, intervention: trace.json.intervention });
   }
 
   /** Queries and keys of one head. */
   neurons(trace, site, signal) {
-    return postNeurons(this.isText, { ...tokensOf(trace), ...site, intervention: trace.json.intervention }, signal);
+    return postNeurons(this.calls, { ...tokensOf(trace), ...site, intervention: trace.json.intervention }, signal);
   }
 }
 

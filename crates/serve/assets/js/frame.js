@@ -37,7 +37,7 @@ export function frame(app, views, sentence) {
     }),
   );
   const built = new Map();
-  const verb = app.isText ? "read" : "decoded";
+  const verb = app.model.task ? "read" : "decoded";
   const blank = element("div", { class: "empty" }, element("p", {}, `Nothing to show: the model has not ${verb} a text.`));
   let current = null;
 

@@ -6,6 +6,7 @@ import { frame } from "./frame.js";
 import { errorText, getModel } from "./api.js";
 import { sentenceBar } from "./sentence.js";
 import { promptBar } from "./prompt.js";
+import { readerBar } from "./reader.js";
 import { translateView } from "./views/translate.js";
 import { headsView } from "./views/heads.js";
 import { modelView } from "./views/model.js";
@@ -18,6 +19,9 @@ import { textView } from "./views/text.js";
 import { lensView } from "./views/lens.js";
 import { contributionsView } from "./views/contributions.js";
 import { interveneTextView } from "./views/intervene_text.js";
+import { encoderView } from "./views/encoder.js";
+import { vectorsView } from "./views/vectors.js";
+import { interveneEncoderView } from "./views/intervene_encoder.js";
 
 const views = [translateView, headsView, modelView, neuronsView, heatMapView, beamView, interveneView, lessonsView];
 
@@ -36,8 +40,29 @@ function textViews({ sites, has_lens: hasLens, has_contributions: hasContributio
   ].filter(Boolean);
 }
 
-/** What a page in a file knows about its language model. */
+/** The views of an encoder. */
+function encoderViews({ sites }) {
+  const hasAttention = sites.length > 0;
+  const own = hasAttention ? [vectorsView, ...attentionViews, interveneEncoderView] : [];
+  return [encoderView, ...own, lessonsView];
+}
+
+/** The views of the model of `app`. */
+function viewsOf(app) {
+  if (app.isText) return textViews(app.model);
+  return app.isEncoder ? encoderViews(app.model) : views;
+}
+
+/** The input bar of the model of `app`. */
+function barOf(app) {
+  if (app.isText) return promptBar(app);
+  return app.isEncoder ? readerBar(app) : sentenceBar(app);
+}
+
+/** What a page in a file knows about its model. */
 function described(model, trace) {
+  if (trace.head) return { ...model, task: "encoder", head: trace.head, mask: null };
+  if (!trace.predictions) return model;
   const task = "language-model";
   return { ...model, task, has_lens: trace.lens !== null, has_contributions: trace.contributions !== null };
 }
@@ -46,20 +71,19 @@ async function start() {
   const embedded = document.getElementById("trace");
   if (embedded) {
     const { model: own, trace } = JSON.parse(embedded.textContent);
-    const model = trace.predictions ? described(own, trace) : own;
+    const model = described(own, trace);
     const app = new App({ model, isLive: false });
     app.show(trace);
-    const shown = app.isText ? textViews(model) : views;
     frame(
       app,
-      shown.filter((view) => !view.needsModel),
+      viewsOf(app).filter((view) => !view.needsModel),
       null,
     );
     return;
   }
   const app = new App({ model: await getModel(), isLive: true });
-  const sentence = app.isText ? promptBar(app) : sentenceBar(app);
-  frame(app, app.isText ? textViews(app.model) : views, sentence.node);
+  const sentence = barOf(app);
+  frame(app, viewsOf(app), sentence.node);
   await sentence.start();
 }
 

@@ -14,11 +14,11 @@ const WITH_NUMBERS = 36;
 
 export class WeightMap {
   /** Calls `onCell(map)` when the selected cell changes, `onZoom(size)` when the size does. */
-  constructor({ onCell, onZoom }) {
+  constructor({ onCell, onZoom, about = "weights" }) {
     Object.assign(this, { onCell, onZoom, matrix: null, cell: [0, 0], size: 26 });
     this.canvas = element("canvas", { class: "map" });
     this.spacer = element("div", { class: "spacer" });
-    const label = "Heat-map of weights; arrow keys move, plus and minus zoom";
+    const label = `Heat-map of ${about}; arrow keys move, plus and minus zoom`;
     const attributes = { class: "map-box", tabindex: "0", role: "application", "aria-label": label };
     this.node = element("div", attributes, this.canvas, this.spacer);
     this.node.addEventListener("scroll", () => requestAnimationFrame(() => this.draw()));

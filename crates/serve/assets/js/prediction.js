@@ -40,31 +40,31 @@ function share(log) {
 }
 
 /**
- * The most probable tokens of a distribution. `followingId` is the token that follows in the text; `onPick(id)` makes each a
- * button.
+ * The most probable tokens of a distribution. `followingId` is the token in the text, marked as `mark`; `onPick(id)` makes each
+ * a button.
  */
-export function distribution(prediction, followingId, onPick) {
+export function distribution(prediction, followingId, onPick, mark = "follows") {
   const rows = prediction.alternatives.map((own) => {
     const isNext = own.id === followingId;
     const name = element("bdi", { dir: "auto" }, visible(own.label));
     const label = onPick
       ? element("button", { type: "button", class: "pick", title: own.piece, onclick: () => onPick(own.id) }, name)
       : element("span", { class: "pick", title: own.piece }, name);
-    const mark = isNext && element("span", { class: "quiet" }, "follows");
-    return element("li", { class: isNext ? "own" : "" }, label, bar(Math.exp(own.log_probability)), mark);
+    const note = isNext && element("span", { class: "quiet" }, mark);
+    return element("li", { class: isNext ? "own" : "" }, label, bar(Math.exp(own.log_probability)), note);
   });
   return element("ol", { class: "alternatives" }, rows);
 }
 
-/** The entropy of a distribution, and the rank of the token that follows, if there is one. */
-export function facts(prediction) {
+/** The entropy of a distribution, and the rank of the token in the text, if there is one; `name` is what it is. */
+export function facts(prediction, name = "what follows") {
   const { following } = prediction;
-  const fact = (name, value) => element("div", {}, element("dt", {}, name), element("dd", { class: "number" }, value));
+  const fact = (term, value) => element("div", {}, element("dt", {}, term), element("dd", { class: "number" }, value));
   return element(
     "dl",
     { class: "facts" },
     fact("entropy", `${fixed(prediction.entropy)} bits`),
-    following && fact("rank of what follows", grouped(following.rank)),
+    following && fact(`rank of ${name}`, grouped(following.rank)),
     following && fact("its probability", share(following.log_probability)),
     following && fact("its surprisal", `${fixed(bits(following.log_probability))} bits`),
   );

@@ -1,9 +1,8 @@
-// The input bar of a language model: a text, how many tokens to generate, examples, and a status line.
+// The input bar of a language model: a text, how many tokens to generate, and examples.
 
-import { element, replace } from "./dom.js";
 import { checkbox, slider } from "./controls.js";
-import { errorText } from "./api.js";
 import { fixed } from "./format.js";
+import { textBar } from "./text_bar.js";
 
 /** Most tokens that the slider offers. */
 const MAX_SLIDER = 64;
@@ -21,90 +20,30 @@ const EXAMPLES = [
   { name: "continue", text: "The cat", generate: 12, view: "text" },
 ];
 
-/** The bar; it runs requests of `app` and shows their status. */
+/** The bar. */
 export function promptBar(app) {
-  const { limits, sites, max_generated: mostGenerated } = app.model;
-  const text = element("textarea", {
-    rows: 1,
-    maxlength: limits.text,
-    "aria-label": "Text",
-    placeholder: "A text to read or to continue",
-    spellcheck: "false",
-    dir: "auto",
-  });
-  const button = element("button", { class: "primary", type: "submit" }, "Read");
+  const { sites, max_generated: mostGenerated } = app.model;
   const generate = slider(
     "New tokens",
     { min: 0, max: Math.min(MAX_SLIDER, mostGenerated), value: 0, show: (n) => (n === 0 ? "0 (none)" : n) },
     () => {},
   );
   const draws = checkbox("Sample", false, () => {});
-  const claim = element("p", { class: "claim", role: "status" });
-  const outcome = element("div", { class: "outcome" }, claim);
-  const status = element("p", { class: "status", role: "status", "aria-live": "polite" });
-  const example = (own) => element("button", { type: "button", class: "example", onclick: () => show(own) }, own.name);
-  const examples = EXAMPLES.filter((own) => !own.needsAttention || sites.length > 0);
-  const form = element(
-    "form",
-    {
-      class: "sentence",
-      onsubmit: (event) => {
-        event.preventDefault();
-        send();
-      },
+  return textBar(app, {
+    placeholder: "A text to read or to continue",
+    settings: [generate.node, draws.node],
+    examples: EXAMPLES.filter((own) => !own.needsAttention || sites.length > 0),
+    request: (text) => {
+      // Each press draws other tokens.
+      const seed = draws.value ? Math.floor(Math.random() * 2 ** 32) : null;
+      return { text, ids: [], generate: generate.value, seed };
     },
-    text,
-    element("div", { class: "go" }, button),
-    element(
-      "div",
-      { class: "settings" },
-      generate.node,
-      draws.node,
-      element("div", { class: "examples", role: "group", "aria-label": "Examples" }, examples.map(example)),
-    ),
-  );
-  text.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey) {
-      event.preventDefault();
-      send();
-    }
+    choose: (example) => {
+      generate.set(example.generate);
+      draws.set(false);
+    },
+    summary,
   });
-  function send() {
-    app.place = { position: 0, token: null };
-    // Each press draws other tokens.
-    const seed = draws.value ? Math.floor(Math.random() * 2 ** 32) : null;
-    return app.run({ text: text.value, ids: [], generate: generate.value, seed });
-  }
-  async function show(own) {
-    text.value = own.text;
-    generate.set(own.generate);
-    draws.set(false);
-    const begun = location.hash;
-    await send();
-    if (!app.trace || app.request.text !== own.text) return;
-    const found = await own.claim?.(app);
-    replace(claim, found ?? null);
-    if (location.hash === `#${own.view}`) app.emit("focus");
-    // Who has gone to another view meanwhile stays there.
-    else if (location.hash === begun) location.hash = own.view;
-  }
-  const say = (message, isBad = false) => {
-    status.classList.toggle("bad", isBad);
-    replace(status, message);
-  };
-  app.on("started", () => {
-    replace(claim);
-    say("Reading …");
-  });
-  app.on("growth", (growth) => say(`${growth.tokens} new tokens …`));
-  app.on("ended", (error) => {
-    if (!error) say(summary(app));
-    else say(errorText(error), true);
-  });
-  return {
-    node: element("section", { "aria-label": "Text" }, form, status, outcome),
-    start: () => show(EXAMPLES[0]),
-  };
 }
 
 function summary({ trace, model }) {

@@ -54,14 +54,14 @@ class Heads {
 }
 
 export class Trace {
-  /** `missing(trace, kind, layer)` fetches weights that were omitted because the text is long. */
+  /** `missing` fetches what was omitted because the text is long: `attention(trace, kind, layer)` and `states(trace)`. */
   constructor(json, missing) {
     this.json = json;
     this.missing = missing;
-    // A language model has one text instead.
+    // A language model and an encoder have one text instead.
     this.source = json.source?.tokens;
     this.target = json.target?.tokens;
-    this.text = json.predictions ? json.text.tokens : null;
+    this.text = json.predictions || json.head ? json.text.tokens : null;
     // The attention sites of the model, by kind.
     this.sites = new Map(json.sites.map((site) => [site.kind, site]));
     this.loaded = new Map(json.attention.map((packed) => [`${packed.kind} ${packed.layer}`, packed]));
@@ -112,7 +112,7 @@ export class Trace {
     const name = `${kind} ${layer}`;
     let found = this.loaded.get(name);
     if (found === undefined) {
-      found = this.missing(this, kind, layer).catch((error) => {
+      found = this.missing.attention(this, kind, layer).catch((error) => {
         this.loaded.delete(name);
         throw error;
       });
@@ -122,6 +122,40 @@ export class Trace {
     if (!(found instanceof Heads)) found = new Heads(found);
     this.loaded.set(name, found);
     return found;
+  }
+
+  /** The states of an encoder: for each place in the stack its name, points and cosines; fetched if the trace lacks them. */
+  async states() {
+    this.layers_ ??= this.json.states ? Promise.resolve(this.json.states) : this.missing.states(this);
+    try {
+      const found = await this.layers_;
+      this.read_ ??= found.map(({ layer, places, variance, similarities }) => {
+        const [points, cosines] = [places, similarities].map(readArray);
+        return {
+          name: layerName(layer),
+          places: Array.from({ length: points.shape[0] }, (_, index) => [...points.data.subarray(2 * index, 2 * index + 2)]),
+          variance,
+          similarities: new Matrix(cosines.shape[0], cosines.shape[1], cosines.data),
+        };
+      });
+      return this.read_;
+    } catch (error) {
+      this.layers_ = undefined;
+      throw error;
+    }
+  }
+
+  /** The token that views of an encoder show first: a mask, a word that occurs again, or the first with text. */
+  firstPlace(mask) {
+    const counts = new Map();
+    for (const { id } of this.text) counts.set(id, (counts.get(id) ?? 0) + 1);
+    const tests = [
+      (token) => token.piece === mask,
+      (token) => counts.get(token.id) > 1 && /^\p{L}{3}/u.test(token.label),
+      (token) => token.start < token.end,
+    ];
+    const found = tests.map((test) => this.text.findIndex(test)).find((own) => own >= 0);
+    return found ?? 0;
   }
 
   /** Kind and layer of the attention site for alignments; else the last layer of the first kind, null without attention. */
@@ -161,6 +195,11 @@ export class Trace {
     const { count } = grouping(side === "keys" ? this.keys(kind) : this.queries(kind));
     return all.slice(0, count).map((label) => ({ label, start: 0, end: 1 }));
   }
+}
+
+/** The name of a place in a stack of layers. */
+export function layerName(layer) {
+  return typeof layer === "number" ? `layer ${layer}` : layer;
 }
 
 function grouping(tokens) {

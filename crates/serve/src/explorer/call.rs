@@ -36,6 +36,11 @@ impl Call {
         Ok(self.memory.grow(bytes)?)
     }
 
+    /// An error if the work should end.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.stop.is_over() { Err(self.stop.late()) } else { Ok(()) }
+    }
+
     /// The result of the work as the answer; an error says if it came from the deadline.
     pub(super) fn finish(self, found: Result<String>) -> Result<CallAnswer> {
         let Self { memory, stop, .. } = self;

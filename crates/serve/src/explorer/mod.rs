@@ -2,11 +2,14 @@
 //!
 //! 1. `guard.rs` refuses requests of other pages, `routes.rs` maps paths to handlers.
 //! 2. `translation.rs` translates and traces, `inspect.rs` runs the model, on threads of its own, two requests at a time, so that the page stays responsive.
-//! 3. `text.rs` does the same for a language model.
+//! 3. `text.rs` does the same for a language model, `encoder.rs` for an encoder. `compare.rs` compares words in context with any of
+//!    them.
 //! 4. `call.rs` has the memory, the turn and the deadline of a call.
 
 mod call;
+mod compare;
 mod embeddings;
+mod encoder;
 pub(crate) mod guard;
 mod inspect;
 pub(crate) mod routes;
@@ -23,6 +26,7 @@ use crate::server::LoadedModel;
 use crate::wire::ExplorerLimits;
 use crate::{Error, Result};
 
+pub use encoder::EncoderExplorer;
 pub use text::TextExplorer;
 
 /// The port that is tried first.

@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::call::{Call, Stop, StopOnDrop};
 use super::guard::{guard, with_security_headers};
 use super::text::LineCallback;
-use super::{Explorer, TextExplorer};
+use super::{EncoderExplorer, Explorer, TextExplorer};
 use crate::blocking::{blocking, blocking_if_large};
 use crate::front::ErrorResponse;
 use crate::front::body::{self, BodyLimits};
@@ -152,6 +152,7 @@ pub(crate) fn routes(source: ExplorerSource<Explorer>, options: ExplorerOptions)
         .route("/api/attention", post(attention))
         .route("/api/neurons", post(neurons))
         .route("/api/embeddings", post(embeddings))
+        .route("/api/compare", post(compare))
         .fallback(file)
         .with_state(ExplorerState::new(source, options, limit))
 }
@@ -168,6 +169,23 @@ pub(super) fn text_routes(explorer: Arc<TextExplorer>, options: ExplorerOptions)
         .route("/api/text/contributions", post(text_contributions))
         .route("/api/text/attention", post(text_attention))
         .route("/api/text/neurons", post(text_neurons))
+        .route("/api/compare", post(text_compare))
+        .fallback(file)
+        .with_state(ExplorerState::new(source, options, limit))
+}
+
+/// All routes of an encoder.
+pub(super) fn encoder_routes(explorer: Arc<EncoderExplorer>, options: ExplorerOptions) -> Router {
+    let limit = explorer.limits.body;
+    let source: ExplorerSource<EncoderExplorer> = Arc::new(move || Ok(explorer.clone()));
+    Router::new()
+        .route("/api/model", get(encoder_model))
+        .route("/api/encoder", post(encoder))
+        .route("/api/encoder/trace", post(encoder_trace))
+        .route("/api/encoder/states", post(encoder_states))
+        .route("/api/encoder/attention", post(encoder_attention))
+        .route("/api/encoder/neurons", post(encoder_neurons))
+        .route("/api/compare", post(encoder_compare))
         .fallback(file)
         .with_state(ExplorerState::new(source, options, limit))
 }
@@ -212,6 +230,10 @@ async fn embeddings(State(state): State<ExplorerState<Explorer>>, request: Reque
     answered(state, request, |explorer, request, _| explorer.embeddings(&request)).await
 }
 
+async fn compare(State(state): State<ExplorerState<Explorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.compare(&request, call)).await
+}
+
 /// Streams the growing translation, one line of JSON at a time.
 async fn translate(State(state): State<ExplorerState<Explorer>>, request: Request) -> Response {
     let work = |explorer: &Explorer, request, lines: LineCallback<'_>, call: &mut Call| {
@@ -254,6 +276,46 @@ async fn text_attention(State(state): State<ExplorerState<TextExplorer>>, reques
 
 async fn text_neurons(State(state): State<ExplorerState<TextExplorer>>, request: Request) -> Response {
     answered(state, request, |explorer, request, call| explorer.neurons(&request, call)).await
+}
+
+async fn text_compare(State(state): State<ExplorerState<TextExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.compare(&request, call)).await
+}
+
+async fn encoder_model(State(state): State<ExplorerState<EncoderExplorer>>) -> Response {
+    let work = move || Ok(serde_json::to_string(&(state.source)()?.model()).expect("plain values"));
+    json_or_error(blocking(work).await)
+}
+
+/// Sends the trace as a line of JSON, as the calls of other models do.
+async fn encoder(State(state): State<ExplorerState<EncoderExplorer>>, request: Request) -> Response {
+    let work = |explorer: &EncoderExplorer, request, _: LineCallback<'_>, call: &mut Call| {
+        explorer.trace(&request, call)
+    };
+    streamed(state, request, work).await
+}
+
+async fn encoder_trace(State(state): State<ExplorerState<EncoderExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.trace(&request, call)).await
+}
+
+async fn encoder_states(State(state): State<ExplorerState<EncoderExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.states(&request, call)).await
+}
+
+async fn encoder_attention(
+    State(state): State<ExplorerState<EncoderExplorer>>,
+    request: Request,
+) -> Response {
+    answered(state, request, |explorer, request, call| explorer.attention(&request, call)).await
+}
+
+async fn encoder_neurons(State(state): State<ExplorerState<EncoderExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.neurons(&request, call)).await
+}
+
+async fn encoder_compare(State(state): State<ExplorerState<EncoderExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.compare(&request, call)).await
 }
 
 /// Streams what `work` says while it runs, and its JSON as the last line.

@@ -42,7 +42,7 @@ pub(super) type LineCallback<'a> = &'a dyn Fn(String) -> ControlFlow<()>;
 /// The explorer of a language model.
 #[derive(Debug)]
 pub struct TextExplorer {
-    generator: Arc<Generator>,
+    pub(super) generator: Arc<Generator>,
     name: String,
     pub(super) limits: ExplorerLimits,
 }
@@ -246,13 +246,13 @@ impl TextExplorer {
     }
 
     /// Number of layers with attention.
-    fn layers(&self) -> usize {
+    pub(super) fn layers(&self) -> usize {
         let sites = self.generator.model().sites();
         sites.groups().iter().map(|group| group.n_layers).max().unwrap_or(0)
     }
 
     /// Memory of a pass over `length` tokens that captures the attention of `filter`, in bytes.
-    fn pass_memory(&self, length: usize, filter: &Filter) -> usize {
+    pub(super) fn pass_memory(&self, length: usize, filter: &Filter) -> usize {
         let model = self.generator.model();
         let captured = |group: &SiteGroup| {
             let all = |site: usize| filter.accepts(Site { kind: group.kind, layer: site });

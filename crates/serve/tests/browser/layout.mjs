@@ -8,6 +8,7 @@ export const LESSONS = [
   "self-attention",
   "multi-head",
   "positions",
+  "two-vectors",
   "masks",
   "smoothing",
   "beam",

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { explore } from "./program.mjs";
+import { compared, explore, scratch, tinyModel } from "./program.mjs";
 import { browser, open, view } from "./page.mjs";
 
 const LESSONS = JSON.parse(readFileSync(join(import.meta.dirname, "../golden/lessons.json"), "utf8"));
@@ -153,6 +153,38 @@ test("lessons show the numbers of the library", async (t) => {
     await page.getByText(/model's own table|single token/).first().waitFor();
     const shown = await texts("#embedding-similarity .number");
     close(shown.map(number), rows[0]?.similarities ?? [], 6e-3, "similarities");
+  });
+
+  await t.test("one word, two vectors", async () => {
+    const expected = compared(scratch(t), tinyModel, "teacher", ["The teacher reads a book, a teacher."]);
+    await view(page, "lessons/two-vectors");
+    await page.getByLabel("Texts, one on each line").fill("The teacher reads a book, a teacher.");
+    await page.getByLabel("Word", { exact: true }).locator("visible=true").fill("teacher");
+    await page.getByRole("button", { name: "Compare" }).click();
+    const first = String(expected.layers[0].similarities[0][1].toFixed(3)).replace("-", "−");
+    await page.waitForFunction(
+      (own) => document.querySelector("#comparison-cosines td:not(.corner)")?.textContent === own,
+      first,
+    );
+    const shown = await cells("comparison-cosines");
+    const numbers = expected.layers.flatMap(({ similarities, others }) => [similarities[0][1], others]);
+    close(shown, numbers, 6e-4, "cosines");
+    for (const [layer, own] of expected.layers.entries()) {
+      await page.getByLabel("Layer", { exact: true }).locator("visible=true").fill(String(layer));
+      close(
+        (await texts("#comparison-readout .number")).map(number),
+        [own.similarities[0][1], own.others],
+        6e-3,
+        `layer ${layer}`,
+      );
+    }
+    assert.equal(await page.locator(".comparison .scatter .badge").count(), 2);
+    await page.getByLabel("Word", { exact: true }).locator("visible=true").fill("nobody");
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByText(/is not a word of the text, expected one of them/).waitFor();
+    assert.equal(await page.locator(".comparison").isVisible(), false);
+    // The answer was an error, as it should be.
+    page.faults = page.faults.filter((fault) => !fault.includes("status of 400"));
   });
 
   await t.test("cache and cost", async () => {

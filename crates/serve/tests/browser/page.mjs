@@ -48,17 +48,17 @@ export async function translate(page, text, { asIs = false } = {}) {
   await tokens.first().waitFor({ timeout: 60000 });
 }
 
-/** Gives a text to a language model, continues it, and waits for its trace. */
-export async function read(page, text, generate) {
+/** Gives a text to a language model, continues it, or to an encoder, and waits for its trace. */
+export async function read(page, text, generate = null) {
+  const tokens = page.locator("#view-text .stage button.token");
+  const status = page.locator(".status");
+  // The page begins with a text of its own, and may go to the view of that example; the next request removes its tokens at once.
+  await status.filter({ hasText: /tokens|expected/ }).first().waitFor();
   await page.evaluate(() => {
     location.hash = "text";
   });
-  const tokens = page.locator("#view-text .stage button.token");
-  const status = page.locator(".status");
-  // The page begins with a text of its own; the next request removes its tokens at once.
-  await status.filter({ hasText: /tokens|expected/ }).first().waitFor();
-  await page.getByLabel("New tokens").fill(String(generate));
-  await page.locator("textarea").fill(text);
+  if (generate !== null) await page.getByLabel("New tokens").fill(String(generate));
+  await page.locator(".sentence textarea").fill(text);
   await page.getByRole("button", { name: "Read", exact: true }).click();
   await tokens.first().waitFor({ timeout: 60000 });
 }

@@ -42,6 +42,22 @@ export function inspectText(folder, text, { options = [], name = "trace.json" } 
   return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
 }
 
+/** The trace of `polyhead inspect` of a text under an encoder. */
+export function inspectEncoder(folder, model, text, { options = [], name = "trace.json" } = {}) {
+  const path = join(folder, name);
+  execFileSync(program, ["inspect", "--model", model, "--alternatives", "8", "--out", path, ...options, text], {
+    stdio: "pipe",
+  });
+  return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
+}
+
+/** The comparison of `polyhead inspect --compare` of a word in texts. */
+export function compared(folder, model, word, texts, name = "comparison.json") {
+  const path = join(folder, name);
+  execFileSync(program, ["inspect", "--model", model, "--compare", word, "--out", path, ...texts], { stdio: "pipe" });
+  return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
+}
+
 /** The translations of `polyhead translate`, by the default model. */
 export function translated(texts, { from, to, beam }) {
   const languages = [...(from ? ["--from", from] : []), ...(to ? ["--to", to] : [])];

@@ -42,7 +42,8 @@ export function randomModel(folder) {
   writeFileSync(join(folder, "model.safetensors"), safetensors(arrays));
 }
 
-function safetensors(arrays) {
+/** A file with these arrays, `[name, shape]`. */
+export function safetensors(arrays) {
   let place = 0;
   const header = {};
   const parts = arrays.map(([name, shape]) => {
@@ -60,7 +61,7 @@ function safetensors(arrays) {
 
 /** The same numbers each time; gains of norms are 1. */
 function filled(name, count) {
-  if (name.endsWith("norm.weight")) return new Float32Array(count).fill(1);
+  if (/norm\.weight$/i.test(name)) return new Float32Array(count).fill(1);
   if (name.endsWith("bias")) return new Float32Array(count);
   let state = count * 2654435761 + name.length;
   return Float32Array.from({ length: count }, () => {

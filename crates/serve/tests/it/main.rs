@@ -5,6 +5,7 @@ mod answers;
 mod calls;
 mod client;
 mod encoder;
+mod encoder_explorer;
 mod front;
 mod generation;
 mod lessons;

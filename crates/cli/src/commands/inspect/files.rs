@@ -6,7 +6,7 @@ use anyhow::Result;
 use polyhead_inspect::export;
 use polyhead_inspect::heat_map::svg::{FigureOptions, figure};
 use polyhead_inspect::selection::Selection;
-use polyhead_inspect::trace::{Trace, TraceOutcome};
+use polyhead_inspect::trace::Trace;
 use polyhead_text::output::Output;
 
 use super::misuse;
@@ -47,6 +47,11 @@ impl TraceFormat {
                 ));
             }
         })
+    }
+
+    /// True for a file with arrays of attention weights.
+    pub(super) fn is_of_weights(self) -> bool {
+        matches!(self, Self::Npz | Self::Safetensors)
     }
 
     /// True for a file that shows attention alone.
@@ -90,8 +95,8 @@ fn drawn(trace: &Trace, selection: &Selection) -> Result<String> {
     let (maps, n_columns) = selection.maps(trace)?;
     let mut lines: Vec<String> = trace.sides.iter().map(|side| side.text.clone()).collect();
     lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, "→ "));
-    if let TraceOutcome::Classes(classes) = &trace.outcome {
-        lines.extend(classes.first().map(|class| format!("→ {} ({:.3})", class.label, class.probability)));
+    if let Some(class) = trace.encoder().and_then(|found| found.classes()?.first()) {
+        lines.push(format!("→ {} ({:.3})", class.label, class.probability));
     }
     let title = selection.pictured(&trace.sites)?.kind.title();
     let options = FigureOptions { title, lines, n_columns };

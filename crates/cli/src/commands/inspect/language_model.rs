@@ -131,7 +131,7 @@ impl Inspect {
             self.refuse_attention(folder, formats)?;
         }
         let (selection, intervention) = self.selection(&sites)?;
-        let length = generator.encode(&self.text)?.len();
+        let length = generator.encode(self.text())?.len();
         let longest = length + own.generate.unwrap_or(0);
         let longest = model.max_len().map_or(longest, |max_len| longest.min(max_len));
         let tokens = format!("{} tokens", grouped(longest as u64));
@@ -155,7 +155,7 @@ impl Inspect {
             intervention,
             ..TextOptions::default()
         };
-        let input = TextInput::Text(self.text.clone());
+        let input = TextInput::Text(self.text().to_owned());
         let traced = |options: &TextOptions| {
             Ok(Trace::of_text(&generator, &input, options, &|_| ControlFlow::Continue(()))?)
         };

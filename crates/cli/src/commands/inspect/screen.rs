@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 
 use anyhow::Result;
 use polyhead_attention::Filter;
-use polyhead_engine::classify::Class;
 use polyhead_inspect::alignment::pharaoh;
 use polyhead_inspect::entropy::entropy;
 use polyhead_inspect::heat_map::terminal::{Colours, TerminalOptions, text};
@@ -12,7 +11,7 @@ use polyhead_inspect::label::visible;
 use polyhead_inspect::selection::Selection;
 use polyhead_inspect::trace::{OrderTrace, Trace, TraceOutcome, TraceSide, TranslationTrace};
 
-use super::{lens, text_screen};
+use super::{encoder_screen, lens, text_screen};
 use crate::report::{aligned, counted, print_text};
 
 /// Width of the output, in columns, where there is no terminal.
@@ -48,6 +47,9 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
         if let Some(all) = &found.contributions {
             all.targets.iter().for_each(|target| out += &lens::contributions(all, target, side));
         }
+    }
+    if let (Some(found), Some(side)) = (trace.encoder(), trace.sides.first()) {
+        out += &encoder_screen::table(found, side, width);
     }
     if !trace.sites.is_empty() {
         out += &entropies(trace);
@@ -95,15 +97,9 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
                 rows.push(("alignment", pharaoh(&pairs)));
             }
         }
-        TraceOutcome::Classes(classes) => {
-            let list = |classes: &[Class]| -> String {
-                let each = classes.iter().map(|class| format!("{} {:.3}", class.label, class.probability));
-                each.collect::<Vec<_>>().join("  ")
-            };
-            rows.extend([("text", text(trace, 0)), ("classes", list(classes))]);
-            if let Some(TraceOutcome::Classes(unchanged)) = plain.map(|plain| &plain.outcome) {
-                rows.push(("unchanged", list(unchanged)));
-            }
+        TraceOutcome::Encoder(found) => {
+            rows.push(("text", text(trace, 0)));
+            rows.extend(encoder_screen::summary(found, &trace.sides[0], plain.and_then(Trace::encoder)));
         }
         TraceOutcome::Order(found) => {
             let list = |found: &OrderTrace| -> String {

@@ -1,4 +1,5 @@
-//! Readable labels of vocabulary entries: without the mark of a word's beginning, with `·` before letters that continue a word.
+//! Readable labels of vocabulary entries: without the mark of a word's beginning or of its continuation, with `·` before letters
+//! that continue a word.
 
 use polyhead_text::tokenizer::Tokenizer;
 
@@ -6,15 +7,17 @@ use polyhead_text::tokenizer::Tokenizer;
 const WORD_START: char = '▁';
 /// The space in byte-level BPE, where every byte is a printable character.
 const BYTE_LEVEL: char = 'Ġ';
+/// The mark of a word's continuation in WordPiece.
+const CONTINUES: &str = "##";
 
 /// The labels of a vocabulary.
-pub(super) struct PieceLabels<'a> {
+pub(in crate::trace) struct PieceLabels<'a> {
     tokenizer: &'a Tokenizer,
     mark: Option<char>,
 }
 
 impl<'a> PieceLabels<'a> {
-    pub(super) fn new(tokenizer: &'a Tokenizer) -> Self {
+    pub(in crate::trace) fn new(tokenizer: &'a Tokenizer) -> Self {
         let mut pieces = (0..tokenizer.vocab_size() as u32).filter_map(|id| tokenizer.piece(id));
         let mark = pieces.find_map(|piece| {
             let first = piece.chars().next()?;
@@ -26,14 +29,18 @@ impl<'a> PieceLabels<'a> {
     }
 
     /// The vocabulary entry of an id; a model may have more ids than its tokeniser.
-    pub(super) fn piece(&self, id: u32) -> String {
+    pub(in crate::trace) fn piece(&self, id: u32) -> String {
         self.tokenizer.piece(id).unwrap_or_else(|| format!("#{id}"))
     }
 
     /// The label of an id.
-    pub(super) fn label(&self, id: u32) -> String {
+    pub(in crate::trace) fn label(&self, id: u32) -> String {
         let piece = self.piece(id);
-        let Some(mark) = self.mark else { return piece };
+        let Some(mark) = self.mark else {
+            let continued =
+                piece.strip_prefix(CONTINUES).filter(|text| text.starts_with(char::is_alphanumeric));
+            return continued.map_or(piece.clone(), |text| format!("·{text}"));
+        };
         let text = if mark == BYTE_LEVEL {
             // Pieces spell bytes as other characters.
             match self.tokenizer.decode(&[id]) {

@@ -8,9 +8,9 @@
 //! token is the one that `polyhead generate` draws from. Position t reads token t and predicts token t + 1.
 
 mod contribution;
-mod labels;
+pub(super) mod labels;
 mod lens;
-mod prediction;
+pub(super) mod prediction;
 mod tokens;
 
 use std::ops::{ControlFlow, Range};
@@ -215,16 +215,26 @@ fn pass_over(
     ids: &[u32],
     options: &TextOptions,
 ) -> Result<(Var, polyhead_attention::Trace)> {
-    let (model, parameters) = (generator.model(), generator.parameters());
     let observe = ObserveOptions {
         filter: options.filter.clone(),
         vectors: options.vectors,
         intervention: Some(&options.intervention).filter(|changed| !changed.is_empty()),
     };
     let activations = if options.needs_stream() { KeepActivations::Yes } else { KeepActivations::No };
+    captured_text_pass(generator, ids, &observe, activations)
+}
+
+/// One pass over tokens: the input of the output layer, and what was captured.
+pub(crate) fn captured_text_pass(
+    generator: &Generator,
+    ids: &[u32],
+    observe: &ObserveOptions<'_>,
+    activations: KeepActivations,
+) -> Result<(Var, polyhead_attention::Trace)> {
+    let (model, parameters) = (generator.model(), generator.parameters());
     let read = model.ids([Some(ids)].into_iter(), ids.len());
     let read = read.to_device(&parameters.device()).map_err(polyhead_models::Error::from)?;
-    captured_pass(parameters, &observe, activations, |pass| Ok(model.hidden(pass, &read)?))
+    captured_pass(parameters, observe, activations, |pass| Ok(model.hidden(pass, &read)?))
 }
 
 /// Some rows of a matrix on the host.

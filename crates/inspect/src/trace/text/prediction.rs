@@ -60,11 +60,11 @@ impl Following {
 pub(super) type LogitRows = Vec<(usize, Vec<f32>)>;
 
 /// What reads distributions off the states of a pass.
-pub(super) struct Readout<'a> {
-    pub(super) pass: Pass<'a>,
-    pub(super) labels: &'a PieceLabels<'a>,
-    pub(super) n_alternatives: usize,
-    pub(super) progress: TextCallback<'a>,
+pub(in crate::trace) struct Readout<'a> {
+    pub(in crate::trace) pass: Pass<'a>,
+    pub(in crate::trace) labels: &'a PieceLabels<'a>,
+    pub(in crate::trace) n_alternatives: usize,
+    pub(in crate::trace) progress: TextCallback<'a>,
 }
 
 impl Readout<'_> {
@@ -101,7 +101,7 @@ impl Readout<'_> {
     }
 
     /// The distributions at some positions of a text; `seen` receives the logits of each.
-    pub(super) fn of_rows(
+    pub(in crate::trace) fn of_rows(
         &self,
         states: &Tensor,
         positions: Range<usize>,

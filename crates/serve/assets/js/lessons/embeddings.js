@@ -25,7 +25,7 @@ const SHOWN = 6;
 export const embeddingsLesson = { id: "embeddings", title: "Words as vectors", build };
 
 function build(app) {
-  let table = app.isLive && !app.isText ? null : madeUp();
+  let table = app.isLive && !app.model.task ? null : madeUp();
   const word = choice("Word", [], "0", draw);
   const about = element("p", { role: "status" }, "Reading the model's table …");
   const product = element("div", { class: "panel" });

@@ -5,6 +5,7 @@ import { scaledLesson } from "../lessons/scaled.js";
 import { lookupLesson } from "../lessons/lookup.js";
 import { selfAttentionLesson } from "../lessons/self_attention.js";
 import { multiHeadLesson } from "../lessons/multi_head.js";
+import { twoVectorsLesson } from "../lessons/two_vectors.js";
 import { positionsLesson } from "../lessons/positions.js";
 import { masksLesson } from "../lessons/masks.js";
 import { beamLesson } from "../lessons/beam.js";
@@ -24,6 +25,7 @@ const LESSONS = [
   selfAttentionLesson,
   multiHeadLesson,
   positionsLesson,
+  twoVectorsLesson,
   masksLesson,
   smoothingLesson,
   beamLesson,
@@ -34,7 +36,7 @@ const LESSONS = [
 export const lessonsView = {
   id: "lessons",
   title: "Lessons",
-  about: "Attention from the ground up, in thirteen short pages. Every number is recomputed as you move the controls.",
+  about: "Attention from the ground up, in fourteen short pages. Every number is recomputed as you move the controls.",
   hasNoSentence: true,
   showsAlways: true,
   build,

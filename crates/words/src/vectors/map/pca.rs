@@ -1,4 +1,5 @@
-//! Principal components by orthogonal iteration on the covariance matrix.
+//! Principal components by orthogonal iteration on the covariance matrix XᵀX, or, of fewer rows than dimensions, on the Gram
+//! matrix XXᵀ: for its eigenvector u with eigenvalue λ, the direction is Xᵀu/√λ and the coordinates are √λ·u.
 
 use polyhead_random::Random;
 use rayon::prelude::*;
@@ -20,8 +21,11 @@ pub fn principal_components(rows: &[f32], dimensions: usize, n: usize) -> Vec<f6
         .chunks_exact(dimensions)
         .flat_map(|row| row.iter().zip(&mean).map(|(x, mean)| f64::from(*x) - mean))
         .collect();
-    let covariance = covariance(&centred, dimensions);
-    let mut directions = orthogonal_iteration(&covariance, dimensions, n);
+    let mut directions = if n_rows < dimensions {
+        directions_by_rows(&centred, dimensions, n)
+    } else {
+        orthogonal_iteration(&covariance(&centred, dimensions), dimensions, n)
+    };
     for direction in &mut directions {
         let largest = direction.iter().copied().fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
         if largest < 0.0 {
@@ -47,6 +51,28 @@ fn covariance(centred: &[f64], dimensions: usize) -> Vec<f64> {
             row
         })
         .collect()
+}
+
+/// The `n` directions of greatest variance of fewer rows than dimensions.
+fn directions_by_rows(centred: &[f64], dimensions: usize, n: usize) -> Vec<Vec<f64>> {
+    let rows: Vec<&[f64]> = centred.chunks_exact(dimensions).collect();
+    let gram: Vec<f64> = rows
+        .par_iter()
+        .flat_map_iter(|row| rows.iter().map(|other| dot(row, other)).collect::<Vec<f64>>())
+        .collect();
+    let found = orthogonal_iteration(&gram, rows.len(), n);
+    let mut directions: Vec<Vec<f64>> = found
+        .iter()
+        .map(|weights| {
+            let mut direction = vec![0.0; dimensions];
+            for (weight, row) in weights.iter().zip(&rows) {
+                direction.iter_mut().zip(*row).for_each(|(sum, x)| *sum += weight * x);
+            }
+            direction
+        })
+        .collect();
+    orthogonalize(&mut directions);
+    directions
 }
 
 /// The `n` leading eigenvectors of a symmetric matrix.
@@ -99,5 +125,22 @@ mod tests {
             assert!((pair[0].abs() - 3.0 * (at as f64 - 4.0).abs()).abs() < 1e-9, "{pair:?}");
             assert!(pair[1].abs() < 1e-6);
         }
+    }
+
+    /// The same rows with columns of zeros, so that there are fewer rows than dimensions.
+    #[test]
+    fn few_rows_have_the_components_of_many() {
+        let random = Random::new(5);
+        let scale = [4.0, 2.0, 1.0];
+        let rows: Vec<f32> =
+            (0..24).map(|at| ((random.uniform(at as u64) - 0.5) * scale[at % 3]) as f32).collect();
+        let wide: Vec<f32> =
+            rows.chunks(3).flat_map(|row| row.iter().copied().chain([0.0; 9]).collect::<Vec<_>>()).collect();
+        let (narrow, wide) = (principal_components(&rows, 3, 2), principal_components(&wide, 12, 2));
+        for (a, b) in narrow.iter().zip(&wide) {
+            assert!((a - b).abs() < 1e-6, "{narrow:?} {wide:?}");
+        }
+        // Fewer rows than components.
+        assert_eq!(principal_components(&[1.0, 2.0, 3.0], 3, 2), [0.0, 0.0]);
     }
 }
