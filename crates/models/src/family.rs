@@ -507,7 +507,7 @@ impl Family for BertConfig {
 
     fn with_data(&self, data: &DataSpec) -> Self {
         let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, special_tokens, .. } = data.clone();
-        Self { vocab_size, pad_id, labels, special_tokens, ..self.clone() }
+        Self { vocab_size, special_tokens, pad_id, labels, ..self.clone() }
     }
 
     fn check(&self) -> Result<()> {

@@ -6,6 +6,8 @@
 //! | `translation` | sentence pairs | cross-entropy of target tokens | BLEU, chrF, errors, loss |
 //! | `classification` | labelled texts | cross-entropy of labels | accuracy, loss |
 //! | `language_model` | plain text | cross-entropy of the next token | loss; bits per character and byte |
+//! | `masked_language_model` | plain text | cross-entropy of hidden tokens | accuracy, loss |
+//! | `contrastive` | pairs of texts | cross-entropy of the partner in a batch | accuracy of the nearest text, loss |
 //! | `pointing` | points with an order | cross-entropy of the next point | accuracy of whole answers, loss |
 //!
 //! A new task is a folder that implements these traits, a variant of `Task` (`task.rs`; the compiler names the rest), and its

@@ -449,3 +449,27 @@ fn equals_python() {
         serde_json::from_str(&trained(&plain(TokenizerKind::Bpe, Some(500))).to_json()).unwrap();
     assert_eq!(ours["model"]["merges"], golden["merges"]);
 }
+
+#[test]
+fn special_tokens_of_bert_are_around_a_text_and_words_are_split_as_by_bert() {
+    let special = SpecialTokens::bert();
+    let tokenizer = trained(&TrainOptions { special, ..options(TokenizerKind::WordPiece) });
+    let text = lines().next().unwrap().unwrap();
+    let plain = tokenizer.encode(&text).unwrap();
+    let framed = tokenizer.encode_with_special(&text).unwrap();
+    let ids = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"].map(|token| tokenizer.id(token));
+    assert_eq!(ids, [0, 1, 2, 3, 4].map(Some));
+    assert_eq!(framed.ids, [&[1], &plain.ids[..], &[2]].concat());
+    let pair = tokenizer.encode_pair(&text, &text).unwrap();
+    assert_eq!(pair.ids, [&[1], &plain.ids[..], &[2], &plain.ids, &[2]].concat());
+    assert_eq!(pair.types.iter().filter(|kind| **kind == 1).count(), plain.ids.len() + 1);
+    // A mark has the same token after a space and after a word.
+    let [near, apart] = ["a ,", "a,"].map(|text| tokenizer.encode(text).unwrap().ids);
+    assert_eq!(near, apart);
+    assert!(plain.pieces.iter().all(|piece| !piece.contains('▁')));
+    assert_eq!(tokenizer.encode("[MASK]").unwrap().ids.iter().filter(|id| **id == 4).count(), 0);
+    assert_eq!(
+        tokenizer.for_markup().encode("a [MASK] ,").unwrap().ids.iter().filter(|id| **id == 4).count(),
+        1
+    );
+}

@@ -17,7 +17,7 @@ use polyhead_text::tokenizer::Tokenizer;
 use rayon::prelude::*;
 
 use super::NOT_COUNTED;
-use super::masking::{Masking, RowRandom};
+use super::masking::{Hidden, Masking, RowRandom};
 use crate::event::SkippedRows;
 use crate::language_model::dataset::{Packing, Row};
 use crate::language_model::documents::{Documents, Part};
@@ -132,15 +132,14 @@ impl Reader<'_> {
         self.waiting.clear();
         self.waiting_bytes = 0;
         for part in encoded {
-            match part {
-                Some(ids) => self.ids.extend(&ids)?,
-                None => {
-                    let end = self.ids.len();
-                    if end > self.start {
-                        self.documents.push([self.start, end]);
-                    }
-                    self.start = end;
+            if let Some(ids) = part {
+                self.ids.extend(&ids)?;
+            } else {
+                let end = self.ids.len();
+                if end > self.start {
+                    self.documents.push([self.start, end]);
                 }
+                self.start = end;
             }
         }
         Ok(())
@@ -282,24 +281,28 @@ impl EpochBatches for MaskedEpoch {
         let mut positions: Vec<u32> =
             (0..n_rows).flat_map(|row| vec![(row * length) as u32; n_predicted]).collect();
         let mut words = vec![NOT_COUNTED; n_rows * n_predicted];
-        let (mut inputs, mut count) = (Vec::with_capacity(batch.len()), 0);
-        for (index, &row) in batch.iter().enumerate() {
+        let input = |&row: &u32| {
             let tokens = self.text.tokens(&self.rows[row as usize]);
             let hidden = masking.hidden(&tokens, RowRandom::new(self.seed, self.number, row));
             let mut input = Vec::with_capacity(tokens.len() + 2);
             input.push(*before);
             input.extend_from_slice(&tokens);
             input.push(*after);
-            for (place, hidden) in (index * n_predicted..).zip(&hidden) {
-                let position = hidden.position + 1;
-                input[position] = hidden.shown;
-                positions[place] = (index * length + position) as u32;
+            for hidden in &hidden {
+                input[hidden.position + 1] = hidden.shown;
+            }
+            (input, hidden)
+        };
+        let inputs: Vec<(Vec<u32>, Vec<Hidden>)> = batch.par_iter().with_min_len(16).map(input).collect();
+        let mut count = 0;
+        for (index, (_, hidden)) in inputs.iter().enumerate() {
+            for (place, hidden) in (index * n_predicted..).zip(hidden) {
+                positions[place] = (index * length + hidden.position + 1) as u32;
                 words[place] = hidden.word;
             }
             count += hidden.len();
-            inputs.push(input);
         }
-        let rows = inputs.iter().map(|row| Some(row.as_slice()));
+        let rows = inputs.iter().map(|(row, _)| Some(row.as_slice()));
         let rows = rows.chain(std::iter::repeat(None)).take(n_rows);
         let ids = model.padded(rows, length);
         Some(MaskedBatch { ids, positions: positions.into(), words: words.into(), count })

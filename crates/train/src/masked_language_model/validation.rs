@@ -82,7 +82,7 @@ impl MaskedValidation {
         let pass = Pass::new(&tape, parameters, &capture);
         let (mut sums, mut rows) = (Sums::default(), 0);
         for index in 0..self.batches.len() {
-            if !watch(rows, self.n_rows) {
+            if !watch(rows.min(self.n_rows), self.n_rows) {
                 return Ok(None);
             }
             let Some(batch) = self.batches.batch(index, 1, rounding(device, self.max_len)) else { break };
