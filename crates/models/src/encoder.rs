@@ -8,9 +8,10 @@ use polyhead_tensor::{Indices, Parameters, Var};
 use crate::averaging::AveragingEncoder;
 use crate::ids::Ids;
 use crate::model::ModelConfig;
+use crate::recipe;
 use crate::recurrent::RecurrentEncoder;
 use crate::transformer::TransformerEncoder;
-use crate::transformer::bert::{BertEncoder, BertHead};
+use crate::transformer::bert::{BertConfig, BertEncoder, BertHead};
 use crate::window::WindowEncoder;
 use crate::{Error, Result};
 
@@ -42,7 +43,33 @@ pub enum EncoderHead {
     MaskedLanguageModel,
 }
 
-/// The label of a padding row of a batch; the loss ignores it.
+impl ModelConfig {
+    /// The same config with another head.
+    ///
+    /// # Errors
+    /// If the family has only class scores of a text.
+    pub fn with_head(&self, head: EncoderHead) -> Result<Self> {
+        let Self::Bert(own) = self else {
+            return match head {
+                EncoderHead::Classes => Ok(self.clone()),
+                _ => Err(Error::key(
+                    "model.model_type",
+                    format!("{:?} lacks such a head, expected \"bert\"", recipe::short(self.model_type())),
+                    "set model_type = \"bert\"",
+                )),
+            };
+        };
+        let head = match head {
+            EncoderHead::None => BertHead::None,
+            EncoderHead::Classes => BertHead::Classes,
+            EncoderHead::TokenClasses => BertHead::TokenClasses,
+            EncoderHead::MaskedLanguageModel => BertHead::MaskedLanguageModel,
+        };
+        Ok(BertConfig { head, ..own.clone() }.into())
+    }
+}
+
+/// The label of a row, or of a token, that has none; the loss ignores it.
 pub const NO_LABEL: u32 = u32::MAX;
 
 impl From<TransformerEncoder> for Encoder {

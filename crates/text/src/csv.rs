@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// A column of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected the number of a column, or its name")]
 pub enum Column {
     /// Its number, from 1.
     Number(usize),

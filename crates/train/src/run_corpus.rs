@@ -25,6 +25,7 @@ impl RunCorpus {
     pub fn new(config: &CorpusConfig, task: Task, place: &str) -> Result<Self> {
         let corpus = match task {
             Task::Translation | Task::Classification | Task::Pointing => config.corpus(place)?,
+            Task::Tagging => config.tagged(place)?,
             Task::LanguageModel => config.plain_text(place)?,
         };
         Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })

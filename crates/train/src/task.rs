@@ -15,6 +15,9 @@ pub enum Task {
     /// Label of a text; see `classification`.
     #[serde(rename = "classify")]
     Classification,
+    /// Label of each word; see `tagging`.
+    #[serde(rename = "tag")]
+    Tagging,
     /// Next token of a text; see `language_model`.
     #[serde(rename = "language-model")]
     LanguageModel,
@@ -38,7 +41,7 @@ impl Task {
     pub(crate) fn view(self) -> View {
         match self {
             Self::Translation => View::SequenceToSequence,
-            Self::Classification => View::Encoder,
+            Self::Classification | Self::Tagging => View::Encoder,
             Self::LanguageModel => View::LanguageModel,
             Self::Pointing => View::Pointer,
         }
@@ -49,6 +52,7 @@ impl Task {
         match self {
             Self::Translation => "translate",
             Self::Classification => "classify",
+            Self::Tagging => "tag",
             Self::LanguageModel => "language-model",
             Self::Pointing => "pointer",
         }
@@ -59,6 +63,7 @@ impl Task {
         match self {
             Self::Translation => "translate",
             Self::Classification => "classify",
+            Self::Tagging => "tag",
             Self::LanguageModel => "generate",
             Self::Pointing => "point",
         }
@@ -69,6 +74,7 @@ impl Task {
         match self {
             Self::Translation => Metric::Bleu,
             Self::Classification | Self::Pointing => Metric::Accuracy,
+            Self::Tagging => Metric::F1,
             Self::LanguageModel => Metric::Loss,
         }
     }
@@ -77,6 +83,8 @@ impl Task {
     pub(crate) fn label_smoothing(self) -> f32 {
         match self {
             Self::Translation | Self::Classification => 0.1,
+            // Nearly all words have one label.
+            Self::Tagging => 0.0,
             // The scores of padding are −∞ in a pointer network.
             Self::LanguageModel | Self::Pointing => 0.0,
         }
@@ -86,8 +94,13 @@ impl Task {
     pub(crate) fn has_pairs(self) -> bool {
         match self {
             Self::Translation => true,
-            Self::Classification | Self::LanguageModel | Self::Pointing => false,
+            Self::Classification | Self::Tagging | Self::LanguageModel | Self::Pointing => false,
         }
+    }
+
+    /// True if rows have labels.
+    pub(crate) fn has_labels(self) -> bool {
+        matches!(self, Self::Classification | Self::Tagging)
     }
 
     /// True if rows are text, which needs a tokeniser.
@@ -100,6 +113,7 @@ impl Task {
         match self {
             Self::Translation => "# A sequence-to-sequence model",
             Self::Classification => "# A classifier",
+            Self::Tagging => "# A classifier of words",
             Self::LanguageModel => "# A language model",
             Self::Pointing => "# A pointer network",
         }
@@ -113,6 +127,7 @@ impl Task {
                  config.json names them."
             }
             Self::Classification => "Use it with `polyhead classify --model FOLDER`.",
+            Self::Tagging => "Use it with `polyhead tag --model FOLDER`.",
             Self::LanguageModel => "Use it with `polyhead generate --model FOLDER`.",
             Self::Pointing => "Use it with `polyhead point --model FOLDER`.",
         }

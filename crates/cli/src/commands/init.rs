@@ -175,7 +175,7 @@ impl Init {
             (Some(source), Some(target), ..) => {
                 Some(Corpus::LineFiles { source: source.clone(), target: target.clone() })
             }
-            (_, _, Some(path), _) => Some(self.corpus.tsv(path.clone())),
+            (_, _, Some(path), _) => Some(self.corpus.tsv(path.clone())?),
             (_, _, _, Some(path)) => Some(self.corpus.jsonl(path.clone())),
             _ => None,
         }
@@ -409,7 +409,12 @@ fn renamed(corpus: &Corpus, folder: &Path) -> Corpus {
             *source = relative(folder, source);
             *target = relative(folder, target);
         }
-        Corpus::Tsv { path, .. } | Corpus::Jsonl { path, .. } | Corpus::Text { path } => {
+        Corpus::Tsv { path, .. }
+        | Corpus::Csv { path, .. }
+        | Corpus::Conll { path, .. }
+        | Corpus::TokensJsonl { path, .. }
+        | Corpus::Jsonl { path, .. }
+        | Corpus::Text { path } => {
             *path = relative(folder, path);
         }
     }

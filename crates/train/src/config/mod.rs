@@ -6,12 +6,14 @@
 //!
 //! Paths in a file are relative to its folder. An unknown key is an error that names the nearest known one.
 
+mod classes;
 mod data;
 pub mod dtype;
 mod model;
 mod read;
 mod sections;
 
+pub use classes::{ClassWeighting, ClassesConfig, WeightRule};
 pub use data::{
     AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TextRows, TokenizerConfig, VocabularySharing,
 };
@@ -36,7 +38,7 @@ pub struct RunConfig {
     pub out: PathBuf,
     /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
-    /// Task: `translate`, `classify`, `language-model` or `pointer`; default: that of the model, and `translate` without one.
+    /// Task: `translate`, `classify`, `tag`, `language-model` or `pointer`; default: that of the model, and `translate` without one.
     pub task: Task,
     /// A model folder that training starts from, with its config, weights and tokeniser; language models only; default: none,
     /// random weights.
@@ -50,6 +52,8 @@ pub struct RunConfig {
     /// The model: its family (`model_type`), a `preset`, and keys that override it.
     #[serde(with = "model")]
     pub model: ModelConfig,
+    /// Weights of labels.
+    pub classes: ClassesConfig,
     /// Initialisation of embeddings.
     pub embeddings: EmbeddingsConfig,
     /// Optimiser.
@@ -75,6 +79,7 @@ impl Default for RunConfig {
             augment: AugmentConfig::default(),
             tokenizer: TokenizerConfig::default(),
             model: model::default(),
+            classes: ClassesConfig::default(),
             embeddings: EmbeddingsConfig::default(),
             optimizer: OptimizerConfig::default(),
             schedule: ScheduleConfig::default(),

@@ -21,7 +21,12 @@ pub(super) fn default() -> ModelConfig {
 /// Resolves a section to a model config; the task decides the default family.
 pub(super) fn complete(given: &Table, task: Task) -> Result<ModelConfig> {
     let keys = serde_json::to_value(given).ok().and_then(|value| value.as_object().cloned());
-    ModelConfig::from_recipe_of(task.view(), &keys.unwrap_or_default()).map_err(|error| match error {
+    let mut keys = keys.unwrap_or_default();
+    if task == Task::Tagging {
+        // The only family with labels of words.
+        keys.entry("model_type").or_insert_with(|| "bert".into());
+    }
+    ModelConfig::from_recipe_of(task.view(), &keys).map_err(|error| match error {
         polyhead_models::Error::Key(Diagnostic { place: key, message, hint }) => {
             let place = if key.is_empty() { "model".to_owned() } else { format!("model.{key}") };
             Error::config(place, message, hint)

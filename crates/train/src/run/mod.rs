@@ -30,6 +30,7 @@ use crate::preparation::{Corpora, Preparation, Stage};
 use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
 use crate::state::{LogWindow, TrainerState};
+use crate::tagging::Tagging;
 use crate::task::Task;
 use crate::translation::Translation;
 use crate::{Error, Result};
@@ -83,6 +84,7 @@ pub fn train(
     match config.task {
         Task::Translation => train_by::<Translation>(config, options, on_event),
         Task::Classification => train_by::<Classification>(config, options, on_event),
+        Task::Tagging => train_by::<Tagging>(config, options, on_event),
         Task::LanguageModel => train_by::<LanguageModelling>(config, options, on_event),
         Task::Pointing => train_by::<Pointing>(config, options, on_event),
     }
