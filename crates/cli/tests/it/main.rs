@@ -21,6 +21,7 @@ mod inspect;
 mod inspect_text;
 mod keys;
 mod killed;
+mod labels;
 mod licences;
 mod model;
 mod models;
