@@ -48,7 +48,7 @@ pub(crate) fn notes(report: &LabelReport) -> String {
                 .trim_end()
                 .to_owned()
         });
-        format!("\n    {} {}{first}", grouped(*count), problem.describe())
+        format!("\n    {}: {}{first}", problem.describe(), grouped(*count))
     };
     report.findings.iter().fold(sizes(report), |text, finding| text + &row(finding))
 }

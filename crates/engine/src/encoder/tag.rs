@@ -57,6 +57,9 @@ pub struct TextOfWords<'a> {
 /// The class of a token or word, and its probability.
 pub type ClassOfToken = (usize, f32);
 
+/// A text as the model reads it, with the class of each token.
+type TaggedInput = (Vec<ClassOfToken>, TextInput);
+
 impl Tagger {
     /// Loads a classifier of tokens.
     ///
@@ -96,7 +99,7 @@ impl Tagger {
     /// # Errors
     /// If the device fails.
     pub fn tag_words(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TaggedText>>> {
-        let tag = |(text, (classes, input)): (&&str, (Vec<ClassOfToken>, TextInput))| {
+        let tag = |(text, (classes, input)): (&&str, TaggedInput)| {
             let words = words_of(text);
             let first = input.encoding.first_tokens(text, &words);
             let classes = first.into_iter().map(|first| first.map(|token| classes[token]));
@@ -119,7 +122,7 @@ impl Tagger {
         long: LongTexts,
     ) -> Result<Vec<Result<Vec<Option<ClassOfToken>>>>> {
         let plain: Vec<&str> = texts.iter().map(|own| own.text).collect();
-        let words = |own: &TextOfWords<'_>, (classes, input): (Vec<ClassOfToken>, TextInput)| {
+        let words = |own: &TextOfWords<'_>, (classes, input): TaggedInput| {
             let first = input.encoding.first_tokens(own.text, own.words);
             first.into_iter().map(|first| first.map(|token| classes[token])).collect()
         };
@@ -128,11 +131,7 @@ impl Tagger {
     }
 
     /// The most probable class of each token of each text.
-    fn classes(
-        &self,
-        texts: &[&str],
-        long: LongTexts,
-    ) -> Result<Vec<Result<(Vec<ClassOfToken>, TextInput)>>> {
+    fn classes(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TaggedInput>>> {
         let encoder = &self.encoder;
         let n_labels = encoder.model.labels().len();
         encoder.run(encoder.read_all(texts, long), |pass, ids, rows| {

@@ -299,7 +299,9 @@ impl Checker {
             let row = self.labels[least.0].first;
             found.push((LabelProblem::Imbalance, row, detail));
         }
-        found.into_iter().for_each(|(problem, row, detail)| self.found(problem, row, detail));
+        for (problem, row, detail) in found {
+            self.found(problem, row, detail);
+        }
     }
 
     /// The most and the least frequent label of the training text, but for the tag O.

@@ -67,14 +67,10 @@ impl LabelCounts {
     }
 
     fn count(&mut self, label: &str, index: usize) {
-        match self.by_label.get_mut(label) {
-            Some(counts) => counts[index] += 1,
-            None => {
-                let mut counts = [0; 3];
-                counts[index] = 1;
-                self.by_label.insert(label.to_owned(), counts);
-            }
+        if !self.by_label.contains_key(label) {
+            self.by_label.insert(label.to_owned(), [0; 3]);
         }
+        self.by_label.get_mut(label).expect("it was inserted above")[index] += 1;
     }
 
     /// Share of right labels, in percent.

@@ -1,6 +1,6 @@
 //! `polyhead data check --labels`: a report of the problems of labelled texts, or of words with tags.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -43,7 +43,7 @@ impl LabelOptions {
         format: &DocumentFormat,
     ) -> Result<()> {
         let training = self.training(corpus)?;
-        let validation = self.valid.as_ref().map(|path| self.moved(&training, path)).transpose()?;
+        let validation = self.valid.as_ref().map(|path| moved(&training, path)).transpose()?;
         let validation: Vec<Corpus> = validation.into_iter().collect();
         let report = check_labels(&[training], &validation, n_examples)?;
         if format.is_json() {
@@ -77,27 +77,27 @@ impl LabelOptions {
             other => other,
         })
     }
+}
 
-    /// The corpus with another file.
-    fn moved(&self, corpus: &Corpus, to: &PathBuf) -> Result<Corpus> {
-        let mut corpus = corpus.clone();
-        match &mut corpus {
-            Corpus::LineFiles { .. } => {
-                return Err(Misuse {
-                    message: "--valid with line files, expected --tsv, --csv, --jsonl or --conll".into(),
-                    hint: "paste train.txt train.labels > train.tsv makes one file of two".into(),
-                }
-                .into());
+/// The corpus with another file.
+fn moved(corpus: &Corpus, to: &Path) -> Result<Corpus> {
+    let mut corpus = corpus.clone();
+    match &mut corpus {
+        Corpus::LineFiles { .. } => {
+            return Err(Misuse {
+                message: "--valid with line files, expected --tsv, --csv, --jsonl or --conll".into(),
+                hint: "paste train.txt train.labels > train.tsv makes one file of two".into(),
             }
-            Corpus::Tsv { path, .. }
-            | Corpus::Csv { path, .. }
-            | Corpus::Conll { path, .. }
-            | Corpus::TokensJsonl { path, .. }
-            | Corpus::Jsonl { path, .. }
-            | Corpus::Text { path } => path.clone_from(to),
+            .into());
         }
-        Ok(corpus)
+        Corpus::Tsv { path, .. }
+        | Corpus::Csv { path, .. }
+        | Corpus::Conll { path, .. }
+        | Corpus::TokensJsonl { path, .. }
+        | Corpus::Jsonl { path, .. }
+        | Corpus::Text { path } => *path = to.to_owned(),
     }
+    Ok(corpus)
 }
 
 fn failure(report: &LabelReport) -> Failure {
