@@ -13,6 +13,7 @@ mod encoder_options;
 mod environment;
 mod input;
 mod installed_models;
+mod label_report;
 mod line_progress;
 mod locale;
 mod model_folder;

@@ -66,7 +66,7 @@ impl From<EncoderHead> for BertHead {
     }
 }
 
-/// The label of a padding row of a batch; the loss ignores it.
+/// The label of a row, or of a token, that has none; the loss ignores it.
 pub const NO_LABEL: u32 = u32::MAX;
 
 impl From<TransformerEncoder> for Encoder {

@@ -1,16 +1,22 @@
 //! Parallel text: pairs of a source and a target line, streamed, so that a file may be larger than memory.
 //!
-//! Three formats, each plain or gzip: two files line by line, one TSV file, one JSONL file with an object per line. Plain text
-//! without targets is a fourth, for models of one text.
+//! Four formats, each plain or gzip: two files line by line, one TSV or CSV file, one JSONL file with an object per line. Plain text
+//! without targets is a fifth, for models of one text. Words with a tag each are in files as of CoNLL's tasks, or in lists in
+//! JSONL; their source is the sentence, their target the tags with spaces between.
+
+mod tagged;
+mod writer;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
+use self::tagged::TaggedReader;
+pub use self::tagged::TaggedWords;
+pub use self::writer::PairWriter;
+use crate::csv::{Column, Records};
 use crate::lines::Lines;
-use crate::output::Output;
 use crate::{Error, Result};
 
 /// Paths and format of a parallel corpus.
@@ -31,6 +37,33 @@ pub enum Corpus {
         source_column: usize,
         /// Column of the target text.
         target_column: usize,
+    },
+    /// Columns of a CSV file with a header.
+    Csv {
+        /// The file.
+        path: PathBuf,
+        /// Column of the source text.
+        source_column: Column,
+        /// Column of the target text.
+        target_column: Column,
+    },
+    /// A word with its tag on each line, and an empty line after each sentence. Columns are separated by tabs or spaces.
+    Conll {
+        /// The file.
+        path: PathBuf,
+        /// Column of the words, counted from 0; default: the first.
+        word_column: Option<usize>,
+        /// Column of the tags; default: the last.
+        tag_column: Option<usize>,
+    },
+    /// Lists of words and of their tags in the object on each line.
+    TokensJsonl {
+        /// The file.
+        path: PathBuf,
+        /// Name of the field with the words.
+        words_field: String,
+        /// Name of the field with the tags.
+        tags_field: String,
     },
     /// String fields of the object on each line.
     Jsonl {
@@ -82,6 +115,8 @@ pub struct Pairs {
 enum PairFiles {
     LineFiles { source: Lines, target: Lines, has: [bool; 2] },
     Tsv { lines: Lines, columns: [usize; 2], spans: [Range<usize>; 2] },
+    Csv { records: Records, columns: [usize; 2] },
+    Tagged(TaggedReader),
     Jsonl { lines: Lines, fields: [String; 2], texts: [String; 2] },
     Text { lines: Lines },
 }
@@ -110,6 +145,17 @@ impl Corpus {
                 let columns = [*source_column, *target_column];
                 PairFiles::Tsv { lines: Lines::open(path)?, columns, spans: [0..0, 0..0] }
             }
+            Self::Csv { path, source_column, target_column } => {
+                let records = Records::open(path)?;
+                let columns = [records.column(source_column)?, records.column(target_column)?];
+                PairFiles::Csv { records, columns }
+            }
+            Self::Conll { path, word_column, tag_column } => {
+                PairFiles::Tagged(TaggedReader::conll(path, [*word_column, *tag_column])?)
+            }
+            Self::TokensJsonl { path, words_field, tags_field } => {
+                PairFiles::Tagged(TaggedReader::jsonl(path, [words_field.clone(), tags_field.clone()])?)
+            }
             Self::Jsonl { path, source_field, target_field } => {
                 let fields = [source_field.clone(), target_field.clone()];
                 PairFiles::Jsonl { lines: Lines::open(path)?, fields, texts: [String::new(), String::new()] }
@@ -128,7 +174,7 @@ impl Corpus {
     pub fn source_path(&self) -> &Path {
         match self {
             Self::LineFiles { source, .. } => source,
-            Self::Tsv { path, .. } | Self::Jsonl { path, .. } | Self::Text { path } => path,
+            other => other.single_path(),
         }
     }
 
@@ -136,8 +182,26 @@ impl Corpus {
     pub fn target_path(&self) -> &Path {
         match self {
             Self::LineFiles { target, .. } => target,
-            Self::Tsv { path, .. } | Self::Jsonl { path, .. } | Self::Text { path } => path,
+            other => other.single_path(),
         }
+    }
+
+    /// The path of a corpus in one file.
+    fn single_path(&self) -> &Path {
+        match self {
+            Self::LineFiles { source: path, .. }
+            | Self::Tsv { path, .. }
+            | Self::Csv { path, .. }
+            | Self::Conll { path, .. }
+            | Self::TokensJsonl { path, .. }
+            | Self::Jsonl { path, .. }
+            | Self::Text { path } => path,
+        }
+    }
+
+    /// True if it has words with a tag each.
+    pub fn is_tagged(&self) -> bool {
+        matches!(self, Self::Conll { .. } | Self::TokensJsonl { .. })
     }
 }
 
@@ -165,10 +229,22 @@ impl Pairs {
         }
     }
 
+    /// The words of the current pair and their tags; `None` if the corpus has none.
+    pub fn words(&self) -> Option<&TaggedWords> {
+        if let PairFiles::Tagged(reader) = &self.files { Some(reader.words()) } else { None }
+    }
+
+    /// Line on which the current pair begins, or where it could not be read.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
     /// The current line of a TSV or JSONL file with all columns and fields; empty for line files.
     pub(crate) fn whole_line(&self) -> &[u8] {
         match &self.files {
             PairFiles::LineFiles { .. } => &[],
+            PairFiles::Csv { records, .. } => records.whole(),
+            PairFiles::Tagged(reader) => reader.text().as_bytes(),
             PairFiles::Tsv { lines, .. } | PairFiles::Jsonl { lines, .. } | PairFiles::Text { lines } => {
                 lines.bytes()
             }
@@ -193,6 +269,16 @@ impl Pairs {
                         .ok_or_else(|| missing_column(lines.path(), line, lines.bytes(), column))?;
                 }
                 Ok(true)
+            }
+            PairFiles::Csv { records, .. } => {
+                let found = records.advance();
+                self.line = records.line();
+                found
+            }
+            PairFiles::Tagged(reader) => {
+                let found = reader.advance();
+                self.line = reader.line();
+                found
             }
             PairFiles::Jsonl { lines, fields, texts } => {
                 let Some(json) = lines.next_text()? else { return Ok(false) };
@@ -220,6 +306,8 @@ impl Pairs {
                 [has[0].then(|| source.bytes()), has[1].then(|| target.bytes())]
             }
             PairFiles::Tsv { lines, spans, .. } => spans.clone().map(|span| Some(&lines.bytes()[span])),
+            PairFiles::Csv { records, columns } => columns.map(|column| Some(records.field(column))),
+            PairFiles::Tagged(reader) => [Some(reader.text().as_bytes()), Some(reader.tags().as_bytes())],
             PairFiles::Jsonl { texts: [source, target], .. } => {
                 [Some(source.as_bytes()), Some(target.as_bytes())]
             }
@@ -232,6 +320,8 @@ impl Pairs {
         let (path, start) = match &self.files {
             PairFiles::LineFiles { source, target, .. } => ([source, target][side].path(), 0),
             PairFiles::Tsv { lines, spans, .. } => (lines.path(), spans[side].start),
+            PairFiles::Csv { records, .. } => (records.path(), 0),
+            PairFiles::Tagged(reader) => (reader.path(), 0),
             PairFiles::Jsonl { lines, .. } | PairFiles::Text { lines } => (lines.path(), 0),
         };
         Error::Utf8 { path: path.to_owned(), line: self.line, byte: start + error.valid_up_to() + 1 }
@@ -280,112 +370,6 @@ fn bad_json(path: &Path, line: u64, found: String, fields: &[String; 2]) -> Erro
         found,
         expected: format!("an object with the string fields {:?} and {:?}", fields[0], fields[1]),
         hint: "name the fields with --fields source,target".into(),
-    }
-}
-
-/// The object of a JSONL line with other texts in some fields; the fields keep their order.
-fn changed_object(whole: &[u8], texts: [(&String, &String); 2]) -> Vec<u8> {
-    let Fields(mut fields) = serde_json::from_slice(whole).expect("the line was read before");
-    for (name, value) in &mut fields {
-        if let Some((_, text)) = texts.iter().find(|(field, _)| *field == name) {
-            *value = Value::String((*text).clone());
-        }
-    }
-    let fields: Vec<String> =
-        fields.into_iter().map(|(name, value)| format!("{}:{value}", Value::String(name))).collect();
-    format!("{{{}}}", fields.join(",")).into_bytes()
-}
-
-/// The fields of a JSON object in their order.
-struct Fields(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct FieldVisitor;
-        impl<'de> Visitor<'de> for FieldVisitor {
-            type Value = Fields;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Fields, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-        deserializer.deserialize_map(FieldVisitor)
-    }
-}
-
-/// Writer of pairs in the format in which they were read.
-#[derive(Debug)]
-pub enum PairWriter {
-    /// Two files line by line.
-    LineFiles {
-        /// Source lines.
-        source: Output,
-        /// Target lines.
-        target: Output,
-    },
-    /// Lines of a TSV or JSONL file, with all their columns and fields.
-    Whole(Output),
-}
-
-impl PairWriter {
-    /// Writes a pair; `whole` is its line in a TSV or JSONL file.
-    pub(crate) fn write(&mut self, pair: RawPair<'_>, whole: &[u8]) -> Result<()> {
-        match self {
-            Self::LineFiles { source: first, target: second } => {
-                let RawPair { source, target, .. } = pair;
-                for (output, bytes) in [(first, source), (second, target)] {
-                    output.write(bytes.unwrap_or_default())?;
-                    output.write(b"\n")?;
-                }
-                Ok(())
-            }
-            Self::Whole(output) => {
-                output.write(whole)?;
-                output.write(b"\n")
-            }
-        }
-    }
-
-    /// Writes a pair of `corpus` with other texts; they hold no tab and no line end.
-    pub(crate) fn write_changed(&mut self, corpus: &Corpus, whole: &[u8], sides: &[String; 2]) -> Result<()> {
-        let [source, target] = sides.each_ref().map(|side| Some(side.as_bytes()));
-        let changed = match corpus {
-            Corpus::LineFiles { .. } => Vec::new(),
-            Corpus::Text { .. } => sides[0].as_bytes().to_vec(),
-            Corpus::Tsv { source_column, target_column, .. } => {
-                let column = |(index, column)| match index {
-                    index if index == *source_column => sides[0].as_bytes(),
-                    index if index == *target_column => sides[1].as_bytes(),
-                    _ => column,
-                };
-                let columns: Vec<&[u8]> =
-                    whole.split(|&byte| byte == b'\t').enumerate().map(column).collect();
-                columns.join(&b'\t')
-            }
-            Corpus::Jsonl { source_field, target_field, .. } => {
-                changed_object(whole, [(source_field, &sides[0]), (target_field, &sides[1])])
-            }
-        };
-        self.write(RawPair { line: 0, source, target }, &changed)
-    }
-
-    /// Completes the files and renames them to their final names.
-    pub(crate) fn finish(self) -> Result<()> {
-        match self {
-            Self::LineFiles { source, target } => {
-                source.finish()?;
-                target.finish()
-            }
-            Self::Whole(output) => output.finish(),
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use polyhead_models::checkpoint::CheckpointLayout;
 use polyhead_text::batch::PaddingStats;
-use polyhead_text::doctor::CheckReport;
+use polyhead_text::doctor::{CheckReport, LabelReport};
 
 use crate::checkpoint::DamagedCheckpoint;
 use crate::embeddings::FilledEmbeddings;
@@ -41,6 +41,8 @@ pub enum Event {
     },
     /// A corpus was checked.
     Examined(Box<CheckReport>),
+    /// The labels of the training and validation text were checked.
+    Labels(Box<LabelReport>),
     /// A tokeniser is being trained.
     TrainingTokenizer,
     /// The corpora were read and encoded.

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use polyhead_tensor::{Device, Dtype};
+use polyhead_text::metrics::LabelScore;
 
 use crate::Result;
 use crate::average::{Averaged, average};
@@ -226,6 +227,20 @@ fn choices(run: &RunConfig, state: &TrainerState, checkpoints: &Checkpoints) -> 
     }
 }
 
+/// Scores of the labels as a table, empty without labels.
+fn label_table(labels: &[LabelScore]) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let row = |score: &LabelScore| {
+        let LabelScore { label, precision, recall, f1, support } = score;
+        let label = label.replace('|', "\\|");
+        format!("| {label} | {precision:.1} | {recall:.1} | {f1:.1} | {support} |\n")
+    };
+    let rows: String = labels.iter().map(row).collect();
+    format!("\n| label | precision | recall | F1 | in the set |\n|---|---|---|---|---|\n{rows}")
+}
+
 /// Text of the model's README.
 fn model_card(
     run: &RunConfig,
@@ -250,6 +265,7 @@ fn model_card(
             Task::Translation => format!(" (beam {}).\n", run.checkpoint.beam_size),
             _ => ".\n".into(),
         };
+        text += &label_table(&found.labels);
     }
     format!("{text}\n{}\n", run.task.usage())
 }

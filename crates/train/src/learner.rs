@@ -89,7 +89,7 @@ impl LearnerOptions {
 
     /// Options of the loss.
     fn loss(&self) -> LossOptions {
-        LossOptions { label_smoothing: self.label_smoothing, r_drop: self.r_drop }
+        LossOptions { label_smoothing: self.label_smoothing, r_drop: self.r_drop, is_weighted: true }
     }
 
     /// Copies of each row in a batch: 2 with R-Drop, else 1.
@@ -230,10 +230,11 @@ impl<O: Objective> Learner<O> {
     /// Computes one step, without a queue.
     fn step(&mut self, batches: &[O::Batch], plan: &PlannedStep) -> Result<StepReport> {
         let tokens: usize = batches.iter().map(O::Batch::weight).sum();
+        let whole: f64 = batches.iter().map(O::Batch::share).sum();
         let mut all: Option<Gradients> = None;
         let mut loss = 0.0;
         for (index, batch) in batches.iter().enumerate() {
-            let share = batch.weight() as f32 / tokens as f32;
+            let share = batch.share() as f32 / whole as f32;
             let (own, gradients) = self.gradients(batch, self.options.number(plan.step, index), share)?;
             loss += own * f64::from(share);
             match &mut all {

@@ -5,8 +5,8 @@
 //!     → learner (loss, gradients, Adam) → validation → checkpoints → the finished model
 //! ```
 //!
-//! The task decides the training objective: `translation` for sentence pairs, `classification` for labelled texts,
-//! `language_model` and `masked_language_model` for plain text, `contrastive` for pairs with one meaning.
+//! The task decides the training objective: `translation` for sentence pairs, `classification` for labelled texts, `tagging` for
+//! words with a tag each, `language_model` and `masked_language_model` for plain text, `contrastive` for pairs with one meaning.
 //!
 //! Same config, same text, same machine → the same weights to the bit, with any number of threads, whether or not the run was
 //! killed and resumed.
@@ -24,6 +24,7 @@ pub mod event;
 pub mod fingerprint;
 mod finish;
 pub mod init;
+mod labels;
 mod language_model;
 mod learner;
 mod log;
@@ -40,6 +41,7 @@ mod run_folder;
 pub mod schedule;
 mod starting_model;
 pub mod state;
+mod tagging;
 mod task;
 pub mod tensorboard;
 pub mod translation;

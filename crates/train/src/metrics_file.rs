@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use polyhead_text::metrics::LabelScore;
 use polyhead_text::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -77,6 +78,9 @@ pub struct ValidLine {
     /// Scores of decoded sentences by metric name; empty if nothing was decoded.
     #[serde(default, deserialize_with = "numbers")]
     pub scores: BTreeMap<String, f64>,
+    /// Scores of each label, or of each type of spans, of a finished model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelScore>,
     /// True if this was the best validation so far.
     #[serde(default)]
     pub is_best: bool,

@@ -4,7 +4,8 @@
 //! | task | data | loss | metrics |
 //! |---|---|---|---|
 //! | `translation` | sentence pairs | cross-entropy of target tokens | BLEU, chrF, errors, loss |
-//! | `classification` | labelled texts | cross-entropy of labels | accuracy, loss |
+//! | `classification` | labelled texts | cross-entropy of labels | accuracy, F1, loss |
+//! | `tagging` | words with tags | cross-entropy of the tags | F1 of spans, accuracy, loss |
 //! | `language_model` | plain text | cross-entropy of the next token | loss; bits per character and byte |
 //! | `masked_language_model` | plain text | cross-entropy of hidden tokens | accuracy, loss |
 //! | `contrastive` | pairs of texts | cross-entropy of the partner in a batch | accuracy of the nearest text, loss |
@@ -21,6 +22,7 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_models::{Model, ModelConfig};
 use polyhead_tensor::{Device, Indices, Parameters, Tape, Tensor, Var};
 use polyhead_text::batch::{BatchOptions, PaddingStats, Rounding};
+use polyhead_text::metrics::LabelScore;
 
 use crate::config::RunConfig;
 use crate::event::SkippedRows;
@@ -69,12 +71,19 @@ pub(crate) struct LossOptions {
     pub(crate) label_smoothing: f32,
     /// α of R-Drop; default: 0, one copy of each row.
     pub(crate) r_drop: f32,
+    /// True if labels have the weights of their batch; default: false, so that losses of validation can be compared.
+    pub(crate) is_weighted: bool,
 }
 
 /// Rows of the data as integer lists of fixed lengths, so that a GPU can record a step for each shape.
 pub(crate) trait Batch: Sized + Debug {
     /// Number of tokens or labels that the loss is averaged over.
     fn weight(&self) -> usize;
+
+    /// What the mean loss of the batch counts among those of the other batches of its step; default: its weight.
+    fn share(&self) -> f64 {
+        self.weight() as f64
+    }
 
     /// All its integer lists.
     fn lists(&self) -> Vec<&Indices>;
@@ -202,6 +211,8 @@ pub struct Validation {
     pub scores: BTreeMap<String, f64>,
     /// Score that chooses the best checkpoint; higher is better.
     pub merit: f64,
+    /// Scores of each label, or of each type of spans; empty for other tasks.
+    pub labels: Vec<LabelScore>,
     /// A validation row with the model's output.
     pub sample: Option<ValidationSample>,
 }

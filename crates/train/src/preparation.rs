@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use polyhead_models::{DataSpec, Encoder, ModelConfig};
 use polyhead_text::batch::BatchOptions;
-use polyhead_text::doctor::{CheckOptions, check};
+use polyhead_text::corpus::Corpus;
+use polyhead_text::doctor::{CheckOptions, check, check_labels};
 
 use crate::config::{AugmentConfig, CorpusConfig, RunConfig, VocabularySharing};
 use crate::event::Event;
@@ -27,6 +28,9 @@ pub(crate) struct Preparation<O: Objective> {
     pub(crate) valid: Option<O::Valid>,
     pub(crate) origin: Provenance,
 }
+
+/// Rows shown for each problem of labels.
+const LABEL_EXAMPLES: usize = 3;
 
 /// New run, or one that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,14 @@ impl Corpora {
     /// Checks all training text, each file once; unreadable text is an error.
     pub(crate) fn examine(&self, on_event: &mut dyn FnMut(&Event)) -> Result<()> {
         let mut seen = HashSet::new();
+        if self.task.has_labels() {
+            let [train, valid] = [&self.train, &self.valid]
+                .map(|corpora| corpora.iter().map(|own| own.corpus.clone()).collect::<Vec<Corpus>>());
+            let is_regular = train.iter().chain(&valid).all(Corpus::can_be_read_twice);
+            if is_regular {
+                on_event(&Event::Labels(Box::new(check_labels(&train, &valid, LABEL_EXAMPLES)?)));
+            }
+        }
         if !self.task.has_pairs() {
             // Unreadable labelled or plain text is found when it is read.
             return Ok(());

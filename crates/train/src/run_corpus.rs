@@ -27,6 +27,7 @@ impl RunCorpus {
             Task::Translation | Task::Classification | Task::Contrastive | Task::Pointing => {
                 config.corpus(place)?
             }
+            Task::Tagging => config.tagged(place)?,
             Task::LanguageModel | Task::MaskedLanguageModel => config.plain_text(place)?,
         };
         Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })

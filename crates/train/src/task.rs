@@ -16,6 +16,9 @@ pub enum Task {
     /// Label of a text; see `classification`.
     #[serde(rename = "classify")]
     Classification,
+    /// Label of each word; see `tagging`.
+    #[serde(rename = "tag")]
+    Tagging,
     /// Next token of a text; see `language_model`.
     #[serde(rename = "language-model")]
     LanguageModel,
@@ -45,7 +48,7 @@ impl Task {
     pub(crate) fn view(self) -> View {
         match self {
             Self::Translation => View::SequenceToSequence,
-            Self::Classification | Self::MaskedLanguageModel | Self::Contrastive => View::Encoder,
+            Self::Classification | Self::Tagging | Self::MaskedLanguageModel | Self::Contrastive => View::Encoder,
             Self::LanguageModel => View::LanguageModel,
             Self::Pointing => View::Pointer,
         }
@@ -55,6 +58,7 @@ impl Task {
     pub(crate) fn head(self) -> Option<EncoderHead> {
         match self {
             Self::Classification => Some(EncoderHead::Classes),
+            Self::Tagging => Some(EncoderHead::TokenClasses),
             Self::MaskedLanguageModel => Some(EncoderHead::MaskedLanguageModel),
             Self::Contrastive => Some(EncoderHead::None),
             Self::Translation | Self::LanguageModel | Self::Pointing => None,
@@ -66,6 +70,7 @@ impl Task {
         match self {
             Self::Translation => "translate",
             Self::Classification => "classify",
+            Self::Tagging => "tag",
             Self::LanguageModel => "language-model",
             Self::MaskedLanguageModel => "masked-language-model",
             Self::Contrastive => "contrastive",
@@ -78,6 +83,7 @@ impl Task {
         match self {
             Self::Translation => "translate",
             Self::Classification => "classify",
+            Self::Tagging => "tag",
             Self::LanguageModel => "generate",
             Self::MaskedLanguageModel => "fill",
             Self::Contrastive => "embed",
@@ -90,6 +96,7 @@ impl Task {
         match self {
             Self::Translation => Metric::Bleu,
             Self::Classification | Self::Contrastive | Self::Pointing => Metric::Accuracy,
+            Self::Tagging => Metric::F1,
             Self::LanguageModel | Self::MaskedLanguageModel => Metric::Loss,
         }
     }
@@ -98,6 +105,8 @@ impl Task {
     pub(crate) fn label_smoothing(self) -> f32 {
         match self {
             Self::Translation | Self::Classification => 0.1,
+            // Nearly all words have one label.
+            Self::Tagging => 0.0,
             // The scores of padding are −∞ in a pointer network.
             Self::LanguageModel | Self::MaskedLanguageModel | Self::Contrastive | Self::Pointing => 0.0,
         }
@@ -108,11 +117,17 @@ impl Task {
         match self {
             Self::Translation => true,
             Self::Classification
+            | Self::Tagging
             | Self::LanguageModel
             | Self::MaskedLanguageModel
             | Self::Contrastive
             | Self::Pointing => false,
         }
+    }
+
+    /// True if rows have labels.
+    pub(crate) fn has_labels(self) -> bool {
+        matches!(self, Self::Classification | Self::Tagging)
     }
 
     /// True if rows are text, which needs a tokeniser.
@@ -125,6 +140,7 @@ impl Task {
         match self {
             Self::Translation => "# A sequence-to-sequence model",
             Self::Classification => "# A classifier",
+            Self::Tagging => "# A classifier of words",
             Self::LanguageModel => "# A language model",
             Self::MaskedLanguageModel => "# A masked language model",
             Self::Contrastive => "# Vectors of texts",
@@ -140,6 +156,7 @@ impl Task {
                  config.json names them."
             }
             Self::Classification => "Use it with `polyhead classify --model FOLDER`.",
+            Self::Tagging => "Use it with `polyhead tag --model FOLDER`.",
             Self::LanguageModel => "Use it with `polyhead generate --model FOLDER`.",
             Self::MaskedLanguageModel => {
                 "Use it with `polyhead fill --model FOLDER`, or as `init` of a recipe with another task."

@@ -107,7 +107,7 @@ struct RecipeData {
 impl Init {
     pub(crate) fn run(self) -> Result<()> {
         let corpus = self.corpus.corpus()?;
-        let valid = self.valid();
+        let valid = self.valid()?;
         for corpus in std::iter::once(&corpus).chain(&valid) {
             check_files(corpus)?;
         }
@@ -170,20 +170,20 @@ impl Init {
     }
 
     /// The validation set of the command line.
-    fn valid(&self) -> Option<Corpus> {
-        match (&self.valid_source, &self.valid_target, &self.valid_tsv, &self.valid_jsonl) {
+    fn valid(&self) -> Result<Option<Corpus>> {
+        Ok(match (&self.valid_source, &self.valid_target, &self.valid_tsv, &self.valid_jsonl) {
             (Some(source), Some(target), ..) => {
                 Some(Corpus::LineFiles { source: source.clone(), target: target.clone() })
             }
-            (_, _, Some(path), _) => Some(self.corpus.tsv(path.clone())),
+            (_, _, Some(path), _) => Some(self.corpus.tsv(path.clone())?),
             (_, _, _, Some(path)) => Some(self.corpus.jsonl(path.clone())),
             _ => None,
-        }
+        })
     }
 
     /// All input files.
     fn inputs(&self) -> Vec<PathBuf> {
-        let corpora = self.corpus.corpus().into_iter().chain(self.valid());
+        let corpora = self.corpus.corpus().into_iter().chain(self.valid().ok().flatten());
         corpora
             .flat_map(|corpus| [corpus.source_path().to_owned(), corpus.target_path().to_owned()])
             .collect()
@@ -409,7 +409,12 @@ fn renamed(corpus: &Corpus, folder: &Path) -> Corpus {
             *source = relative(folder, source);
             *target = relative(folder, target);
         }
-        Corpus::Tsv { path, .. } | Corpus::Jsonl { path, .. } | Corpus::Text { path } => {
+        Corpus::Tsv { path, .. }
+        | Corpus::Csv { path, .. }
+        | Corpus::Conll { path, .. }
+        | Corpus::TokensJsonl { path, .. }
+        | Corpus::Jsonl { path, .. }
+        | Corpus::Text { path } => {
             *path = relative(folder, path);
         }
     }

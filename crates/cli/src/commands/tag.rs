@@ -15,10 +15,13 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead tag --model bert-base-NER 'Ada Lovelace lived in London.'
   polyhead tag --model bert-base-NER --format jsonl < sentences.txt
+  polyhead train ner.toml && polyhead tag --model runs/ner --words 'Ada Lovelace lived in London .'
 
 Each entity gives one line: its first and last character (from 0, the last excluded), its class, the probability and the text, separated by tabs; an empty line follows each text. --format jsonl has a line for each text: `text` and `entities` with `label`, `start`, `end`, `text` and `probability`.
 
-The class of a word is that of its first token. Classes that begin with B-, I-, E-, L-, S- or U- are merged to entities, others where neighbouring words have the same class. O is no entity.";
+The class of a word is that of its first token. Classes that begin with B-, I-, E-, L-, S- or U- are merged to entities, others where neighbouring words have the same class. O is no entity. With --words, words are what spaces separate, as in the files that taggers are trained on; otherwise punctuation marks are words of their own.
+
+Taggers are trained by polyhead train with task = \"tag\". Folders of Hugging Face's BertForTokenClassification and the like are read too.";
 
 /// Options of `polyhead tag`.
 #[derive(Debug, Args)]
@@ -26,9 +29,12 @@ The class of a word is that of its first token. Classes that begin with B-, I-, 
 pub(crate) struct Tag {
     #[command(flatten)]
     inputs: TextInputs,
-    /// Model folder of a classifier of tokens, or an installed one
+    /// Model folder or run folder of a classifier of tokens, or an installed one
     #[arg(short, long, value_name = "DIR")]
     model: PathBuf,
+    /// Take what spaces separate as words
+    #[arg(long)]
+    words: bool,
     #[command(flatten)]
     format: LineFormat,
     #[command(flatten)]
@@ -43,7 +49,9 @@ impl Tag {
             |tagger| {
                 let encoder = tagger.encoder();
                 self.inputs.for_each_chunk(encoder.parameters(), |texts, first| {
-                    let found = tagger.tag(texts, self.options.long())?;
+                    let long = self.options.long();
+                    let found =
+                        if self.words { tagger.tag_words(texts, long)? } else { tagger.tag(texts, long)? };
                     let mut out = std::io::stdout().lock();
                     for ((text, found), number) in texts.iter().zip(found).zip(first..) {
                         let found = taken(found, number, |found| found.cut_from, encoder.max_len())?;

@@ -15,7 +15,7 @@ fn trained(folder: &Path, name: &str) -> f64 {
     let told = run.err.clone();
     run.ok();
     let finished = told.lines().find(|line| line.contains("model: ")).unwrap();
-    finished.rsplit("accuracy ").next().unwrap().trim().parse().unwrap()
+    finished.rsplit("accuracy ").next().unwrap().split(',').next().unwrap().trim().parse().unwrap()
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod inspect_encoder;
 mod inspect_text;
 mod keys;
 mod killed;
+mod labels;
 mod licences;
 mod model;
 mod models;

@@ -1,9 +1,6 @@
 //! Token classification: entities in a text, such as names.
 //!
-//! The class of a word is that of its first token. Classes in the scheme B-, I-, O (Ramshaw & Marcus 1995), or its variants with
-//! E-, L-, S- and U-, are merged to entities: one begins with B-, S- or U-, or where the type changes, and ends with E-, L-, S- or
-//! U-. A class without such a prefix is a type, and adjacent words of one type are one entity. O and words without a class are
-//! outside.
+//! The class of a word is that of its first token. Classes are merged to entities as [`polyhead_text::spans`] has it.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,6 +8,7 @@ use std::path::Path;
 use polyhead_models::encoder::EncoderHead;
 use polyhead_tensor::Tape;
 use polyhead_tensor::ops::softmax::softmax;
+use polyhead_text::spans::{Span, parse, spans};
 use polyhead_text::tokenizer::{Tokenizer, WORD_MARK};
 
 use super::{LongTexts, TextEncoder, TextInput};
@@ -47,14 +45,20 @@ pub struct TaggedText {
     pub cut_from: Option<usize>,
 }
 
-/// The position of a word in an entity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Begin,
-    Inside,
-    End,
-    Single,
+/// A text that is divided into words already.
+#[derive(Debug, Clone, Copy)]
+pub struct TextOfWords<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// The bytes of each word, in order.
+    pub words: &'a [Range<usize>],
 }
+
+/// The class of a token or word, and its probability.
+pub type ClassOfToken = (usize, f32);
+
+/// A text as the model reads it, with the class of each token.
+type TaggedInput = (Vec<ClassOfToken>, TextInput);
 
 impl Tagger {
     /// Loads a classifier of tokens.
@@ -86,9 +90,58 @@ impl Tagger {
     /// # Errors
     /// If the device fails.
     pub fn tag(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TaggedText>>> {
+        let tag = |text: &str, classes: &[_], input: &TextInput| TaggedText {
+            entities: self.entities(text, input, classes),
+            cut_from: input.cut_from,
+        };
+        let tagged = texts
+            .iter()
+            .zip(self.classes(texts, long)?)
+            .map(|(text, found)| found.map(|(classes, input)| tag(text, &classes, &input)));
+        Ok(tagged.collect())
+    }
+
+    /// The entities of each text, where words are what white space separates, as in the files that taggers are trained on.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn tag_words(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TaggedText>>> {
+        let tag = |(text, (classes, input)): (&&str, TaggedInput)| {
+            let words = words_of(text);
+            let first = input.encoding.first_tokens(text, &words);
+            let classes = first.into_iter().map(|first| first.map(|token| classes[token]));
+            TaggedText {
+                entities: merged(&words, classes, self.encoder.model.labels()),
+                cut_from: input.cut_from,
+            }
+        };
+        let found = texts.iter().zip(self.classes(texts, long)?);
+        Ok(found.map(|(text, found)| found.map(|found| tag((text, found)))).collect())
+    }
+
+    /// The class of each word: that of its first token; `None` for a word without a token, or whose token was cut off.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn classes_of_words(
+        &self,
+        texts: &[TextOfWords<'_>],
+        long: LongTexts,
+    ) -> Result<Vec<Result<Vec<Option<ClassOfToken>>>>> {
+        let plain: Vec<&str> = texts.iter().map(|own| own.text).collect();
+        let words = |own: &TextOfWords<'_>, (classes, input): TaggedInput| {
+            let first = input.encoding.first_tokens(own.text, own.words);
+            first.into_iter().map(|first| first.map(|token| classes[token])).collect()
+        };
+        let found = texts.iter().zip(self.classes(&plain, long)?);
+        Ok(found.map(|(own, found)| found.map(|found| words(own, found))).collect())
+    }
+
+    /// The most probable class of each token of each text.
+    fn classes(&self, texts: &[&str], long: LongTexts) -> Result<Vec<Result<TaggedInput>>> {
         let encoder = &self.encoder;
         let n_labels = encoder.model.labels().len();
-        let found = encoder.run(encoder.read_all(texts, long), |pass, ids, rows| {
+        encoder.run(encoder.read_all(texts, long), |pass, ids, rows| {
             let logits = encoder.model.token_logits(pass, ids)?;
             let probabilities = softmax(&Tape::inference(), &logits).value().to_host()?;
             let length = probabilities.shape()[1];
@@ -97,33 +150,27 @@ impl Tagger {
                 own.chunks_exact(n_labels).map(best).collect::<Vec<_>>()
             };
             Ok(rows.iter().enumerate().map(best).collect())
-        })?;
-        let tag = |text: &str, classes: &[_], input: &TextInput| TaggedText {
-            entities: self.entities(text, input, classes),
-            cut_from: input.cut_from,
-        };
-        let tagged = texts
-            .iter()
-            .zip(found)
-            .map(|(text, found)| found.map(|(classes, input)| tag(text, &classes, &input)));
-        Ok(tagged.collect())
+        })
     }
 
     /// The entities of a text whose tokens have these classes with their probabilities.
-    pub fn entities(&self, text: &str, input: &TextInput, classes: &[(usize, f32)]) -> Vec<Entity> {
-        let mut words: Vec<(Range<usize>, usize, f32)> = Vec::new();
+    pub fn entities(&self, text: &str, input: &TextInput, classes: &[ClassOfToken]) -> Vec<Entity> {
+        let (mut words, mut own): (Vec<Range<usize>>, Vec<Option<ClassOfToken>>) = Default::default();
         let tokens = input.encoding.pieces.iter().zip(&input.encoding.offsets).zip(classes);
-        for ((piece, range), (class, probability)) in tokens {
+        for ((piece, range), class) in tokens {
             let range = trimmed(text, range);
             if range.is_empty() {
                 continue;
             }
             match words.last_mut() {
-                Some((word, ..)) if self.continues(text, word, (piece, &range)) => word.end = range.end,
-                _ => words.push((range, *class, *probability)),
+                Some(word) if self.continues(text, word, (piece, &range)) => word.end = range.end,
+                _ => {
+                    words.push(range);
+                    own.push(Some(*class));
+                }
             }
         }
-        merged(&words, self.encoder.model.labels())
+        merged(&words, own, self.encoder.model.labels())
     }
 
     /// True if a token continues the word before it.
@@ -153,53 +200,28 @@ fn best(probabilities: &[f32]) -> (usize, f32) {
     best.unwrap_or((0, 0.0))
 }
 
-/// Type and place of a class; `None` for O.
-fn parsed(label: &str) -> Option<(&str, Option<Place>)> {
-    if label == "O" {
-        return None;
-    }
-    let place = |letter: &str| match letter {
-        "B" => Some(Place::Begin),
-        "I" | "M" => Some(Place::Inside),
-        "E" | "L" => Some(Place::End),
-        "S" | "U" => Some(Place::Single),
-        _ => None,
-    };
-    match label.split_once(['-', '_']) {
-        Some((letter, name)) if place(letter).is_some() => Some((name, place(letter))),
-        _ => Some((label, None)),
-    }
+/// The words of a text between white space.
+fn words_of(text: &str) -> Vec<Range<usize>> {
+    let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    text.split_whitespace().map(|word| start(word)..start(word) + word.len()).collect()
 }
 
 /// Words with their classes as entities.
-fn merged(words: &[(Range<usize>, usize, f32)], labels: &[String]) -> Vec<Entity> {
-    let mut found: Vec<(Entity, usize)> = Vec::new();
-    // True if the next word may continue the last entity.
-    let mut is_open = false;
-    for (range, class, probability) in words {
-        let Some((name, place)) = labels.get(*class).and_then(|label| parsed(label)) else {
-            is_open = false;
-            continue;
-        };
-        let begins = matches!(place, Some(Place::Begin | Place::Single));
-        match found.last_mut() {
-            Some((entity, n_words)) if is_open && !begins && entity.label == name => {
-                entity.range.end = range.end;
-                entity.probability += f64::from(*probability);
-                *n_words += 1;
-            }
-            _ => {
-                let probability = f64::from(*probability);
-                found.push((Entity { label: name.to_owned(), range: range.clone(), probability }, 1));
-            }
-        }
-        is_open = !matches!(place, Some(Place::End | Place::Single));
-    }
-    let mean = |(entity, n_words): (Entity, usize)| {
-        let probability = entity.probability / n_words as f64;
-        Entity { probability, ..entity }
+fn merged(
+    words: &[Range<usize>],
+    classes: impl IntoIterator<Item = Option<ClassOfToken>>,
+    labels: &[String],
+) -> Vec<Entity> {
+    let classes: Vec<Option<ClassOfToken>> = classes.into_iter().collect();
+    let label =
+        |class: &Option<ClassOfToken>| class.and_then(|(class, _)| labels.get(class)).map(String::as_str);
+    let entity = |span: Span<'_>| {
+        let own = &classes[span.words.clone()];
+        let sum: f64 = own.iter().flatten().map(|(_, probability)| f64::from(*probability)).sum();
+        let range = words[span.words.start].start..words[span.words.end - 1].end;
+        Entity { label: span.label.to_owned(), range, probability: sum / own.len() as f64 }
     };
-    found.into_iter().map(mean).collect()
+    spans(classes.iter().map(label)).into_iter().map(entity).collect()
 }
 
 impl Tagger {
@@ -209,7 +231,7 @@ impl Tagger {
     /// If the model has none.
     pub fn types(&self) -> Result<Vec<&str>> {
         let mut found: Vec<&str> = Vec::new();
-        for (name, _) in self.encoder.model.labels().iter().filter_map(|label| parsed(label)) {
+        for (name, _) in self.encoder.model.labels().iter().filter_map(|label| parse(label)) {
             if !found.contains(&name) {
                 found.push(name);
             }
@@ -226,31 +248,17 @@ impl Tagger {
 mod tests {
     use super::*;
 
-    fn found(labels: &[&str], classes: &[usize]) -> Vec<(String, Range<usize>)> {
-        let words: Vec<_> = classes
-            .iter()
-            .enumerate()
-            .map(|(index, class)| (2 * index..2 * index + 1, *class, 0.5))
-            .collect();
-        let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
-        merged(&words, &labels).into_iter().map(|entity| (entity.label, entity.range)).collect()
-    }
-
     #[test]
-    fn schemes_are_merged_to_entities() {
-        let bio = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"];
-        let is = |label: &str, range: Range<usize>| (label.to_owned(), range);
-        assert_eq!(found(&bio, &[1, 2, 0, 3, 3]), [is("PER", 0..3), is("LOC", 6..7), is("LOC", 8..9)]);
-        // An entity that begins with I-, and a change of the type.
-        assert_eq!(found(&bio, &[2, 2, 4, 0]), [is("PER", 0..3), is("LOC", 4..5)]);
-        let bioes = ["O", "B-X", "I-X", "E-X", "S-X"];
-        assert_eq!(
-            found(&bioes, &[1, 2, 3, 3, 4, 4]),
-            [is("X", 0..5), is("X", 6..7), is("X", 8..9), is("X", 10..11)]
-        );
-        assert_eq!(
-            found(&["O", "NOUN", "T-SHIRT"], &[1, 1, 2, 0, 1]),
-            [is("NOUN", 0..3), is("T-SHIRT", 4..5), is("NOUN", 8..9)]
-        );
+    fn entities_have_the_text_and_the_mean_probability_of_their_words() {
+        let text = "Ada  Lovelace slept in\u{a0}London";
+        let words = words_of(text);
+        let labels = ["O", "B-PER", "I-PER"].map(str::to_owned);
+        let classes = [(1, 0.5), (2, 1.0), (0, 0.9), (0, 0.8), (1, 0.25)].map(Some);
+        let found: Vec<_> = merged(&words, classes, &labels)
+            .into_iter()
+            .map(|entity| (entity.label, text[entity.range].to_owned(), entity.probability))
+            .collect();
+        let is = |text: &str, probability: f64| ("PER".to_owned(), text.to_owned(), probability);
+        assert_eq!(found, [is("Ada  Lovelace", 0.75), is("London", 0.25)]);
     }
 }

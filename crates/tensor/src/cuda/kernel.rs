@@ -61,6 +61,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "shape",
     "softmax",
     "step_input",
+    "weighted_cross_entropy",
 ];
 
 /// Compiled files and their functions.

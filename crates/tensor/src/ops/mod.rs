@@ -42,3 +42,4 @@ pub mod rotary;
 pub mod shape;
 pub mod shared_weight;
 pub mod softmax;
+pub mod weighted_cross_entropy;

@@ -28,6 +28,7 @@ use polyhead_tensor::ops::rotary::{RotaryOptions, RotaryTable, rotary};
 use polyhead_tensor::ops::shape::{concat, index_select, slice, split, transpose};
 use polyhead_tensor::ops::shared_weight::SharedWeight;
 use polyhead_tensor::ops::softmax::{log_softmax, softmax};
+use polyhead_tensor::ops::weighted_cross_entropy::{ClassWeights, weighted_cross_entropy};
 use polyhead_tensor::{Device, Indices, Math, Parameters, Result, StepKey, Tape, Tensor, Var};
 
 use crate::gradient::numbers;
@@ -374,6 +375,16 @@ fn losses(table: &mut Table) {
             let layer = OutputLayer { x: &vars[0], weight: &vars[1], bias: Some(&vars[2]) };
             let options = RDropOptions { weight: 1.5, cross_entropy: smooth };
             Ok(output_r_drop(tape, layer, &ids(&targets[..6], device)?, options)?.loss)
+        });
+    }
+    for n_classes in [11, 40, 1000] {
+        let targets: Vec<u32> = (0..300).map(|row| if row % 4 == 3 { 0 } else { row * 7 % 11 }).collect();
+        let weights: Vec<f32> = (0..n_classes).map(|class| 0.25 + class as f32 / 8.0).collect();
+        let logits = Input::Activation(rounded(&numbers(&[300, n_classes], 51, [-4.0, 4.0])));
+        table.check(&format!("weighted_cross_entropy {n_classes}"), &[logits], &|tape, vars, device| {
+            let weights = ClassWeights::from_bits(ClassWeights::new(&weights).bits().to_device(device)?);
+            let loss = weighted_cross_entropy(tape, &vars[0], &ids(&targets, device)?, &weights, smooth)?;
+            Ok(each::scale(tape, &loss, 0.7))
         });
     }
     for vocab_size in [11, 1000] {

@@ -18,6 +18,7 @@ use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions, RotaryTable, rotary};
 use polyhead_tensor::ops::shape::reshape;
 use polyhead_tensor::ops::shared_weight::SharedWeight;
+use polyhead_tensor::ops::weighted_cross_entropy::{ClassWeights, weighted_cross_entropy};
 use polyhead_tensor::ops::{elementwise, softmax};
 use polyhead_tensor::{Tape, Tensor, Var};
 
@@ -88,6 +89,11 @@ fn bits_of_this_process() {
     let right = [1, 130, 7, 0, 55, 9, 128, 2, 77].into();
     let loss = |tape: &Tape, vars: &[Var]| cross_entropy(tape, &vars[0], &right, options).unwrap();
     show("cross_entropy", fingerprint(&wide[..1], loss));
+    let class_weights = ClassWeights::new(wide[1].data());
+    let loss = |tape: &Tape, vars: &[Var]| {
+        weighted_cross_entropy(tape, &vars[0], &right, &class_weights, options).unwrap()
+    };
+    show("weighted_cross_entropy", fingerprint(&wide[..1], loss));
     let loss = |tape: &Tape, vars: &[Var]| {
         let options = RDropOptions { cross_entropy: options, ..RDropOptions::default() };
         r_drop(tape, &vars[0], &right, options).unwrap().loss

@@ -33,3 +33,4 @@ mod shape;
 mod softmax;
 mod tape;
 mod torch;
+mod weighted_cross_entropy;

@@ -69,7 +69,7 @@ pub fn clean(
     let mut is_unpaired = false;
     let mut pairs = corpus.pairs()?;
     each_pair(&mut pairs, &examiner, progress, |line, diagnosis| {
-        cleaned.read = line.pair.line;
+        cleaned.read += 1;
         is_unpaired |= diagnosis.problems.iter().any(|problem| problem == Problem::Unpaired);
         if is_unpaired {
             // The remaining lines are counted, not copied.

@@ -7,6 +7,7 @@ mod clean;
 mod content;
 mod drift;
 mod examine;
+mod labels;
 mod line_facts;
 mod pair_batch;
 mod pair_index;
@@ -15,6 +16,7 @@ mod report;
 
 pub use clean::{Cleaned, Cleaning, DroppedPair, clean};
 pub use drift::Drift;
+pub use labels::{LabelCount, LabelExample, LabelFinding, LabelProblem, LabelReport, check_labels};
 pub use problem::Problem;
 pub use report::{CheckReport, Example, Finding, SideTotals};
 
@@ -87,13 +89,13 @@ pub fn check(corpus: &Corpus, options: &CheckOptions, progress: &mut dyn FnMut(u
         &examiner,
         progress,
         |BatchedPair { pair, unreadable, .. }, diagnosis| {
-            lines = pair.line;
+            lines += 1;
             clean += u64::from(diagnosis.problems.is_empty());
             if unreadable.is_none() {
                 sizes.add(pair, [diagnosis.source, diagnosis.target]);
             }
             for problem in diagnosis.problems.iter() {
-                counters.add(problem, lines, || diagnosis.detail(problem, pair));
+                counters.add(problem, pair.line, || diagnosis.detail(problem, pair));
             }
             Ok(())
         },

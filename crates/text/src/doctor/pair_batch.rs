@@ -60,6 +60,8 @@ struct PairBatch {
 /// The places of one pair in the bytes of its batch.
 #[derive(Debug)]
 struct Row {
+    /// Line number, from 1.
+    line: u64,
     /// The line of a TSV or JSONL file; empty for line files.
     whole: Range<usize>,
     sides: [Option<Range<usize>>; 2],
@@ -102,7 +104,7 @@ impl PairBatch {
                 None => pairs.current(),
             };
             let sides = [source, target].map(|side| side.map(|bytes| self.copy(bytes)));
-            self.rows.push(Row { whole, sides, unreadable: problem });
+            self.rows.push(Row { line: pairs.line(), whole, sides, unreadable: problem });
         }
     }
 
@@ -121,7 +123,7 @@ impl PairBatch {
         let row = &self.rows[index];
         let [source, target] = row.sides.clone().map(|side| side.map(|range| &self.bytes[range]));
         BatchedPair {
-            pair: RawPair { line: self.first_line + index as u64, source, target },
+            pair: RawPair { line: row.line, source, target },
             whole: &self.bytes[row.whole.clone()],
             unreadable: row.unreadable.as_ref(),
         }

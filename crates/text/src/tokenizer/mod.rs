@@ -20,6 +20,7 @@ pub mod subword_nmt;
 mod template;
 mod token_bytes;
 mod train;
+mod word_tokens;
 pub mod wordpiece;
 mod words;
 

@@ -1,6 +1,6 @@
 //! Labelled texts as ids, and the batches of every epoch. Texts are the source of a corpus, labels its target.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use polyhead_models::encoder::NO_LABEL;
@@ -9,21 +9,24 @@ use polyhead_tensor::Indices;
 use polyhead_text::batch::{BatchOptions, Epoch, PaddingStats, PairLengths, Rounding};
 
 use crate::event::SkippedRows;
+use crate::labels::{BatchLabels, LabelCounts};
 use crate::objective::{self, EpochBatches};
 use crate::preparation::encoder_ids;
 use crate::run_corpus::RunCorpus;
 use crate::vocabulary::Vocabulary;
 use crate::{Error, Result};
 
-/// All labels of the corpora, sorted.
-pub(super) fn labels(corpora: &[RunCorpus]) -> Result<Vec<String>> {
-    let mut found = BTreeSet::new();
+/// All labels of the corpora with the number of their texts.
+pub(super) fn labels(corpora: &[RunCorpus]) -> Result<LabelCounts> {
+    let mut found = LabelCounts::new();
     for run_corpus in corpora {
         let mut pairs = run_corpus.corpus.pairs()?;
         while let Some(pair) = pairs.next_pair()? {
             let label = pair.target.trim();
-            if !label.is_empty() && !found.contains(label) {
-                found.insert(label.to_owned());
+            if let Some(count) = found.get_mut(label) {
+                *count += run_corpus.repeat;
+            } else if !label.is_empty() {
+                found.insert(label.to_owned(), run_corpus.repeat);
             }
         }
     }
@@ -34,7 +37,7 @@ pub(super) fn labels(corpora: &[RunCorpus]) -> Result<Vec<String>> {
             "a corpus has a text and a label on each line: tsv = \"FILE\" with two columns",
         ));
     }
-    Ok(found.into_iter().collect())
+    Ok(found)
 }
 
 /// Encoded texts with their labels.
@@ -50,6 +53,8 @@ struct Rows {
     texts: Vec<Vec<u32>>,
     labels: Vec<u32>,
     lengths: Vec<PairLengths>,
+    /// Weights of the labels, if they are not equal.
+    weights: Option<Vec<f32>>,
     /// Without weights: it lays out its input.
     model: Encoder,
 }
@@ -65,7 +70,7 @@ impl LabelledTexts {
         let known: HashMap<&str, u32> =
             model.labels().iter().zip(0..).map(|(label, index)| (label.as_str(), index)).collect();
         let (texts, labels, lengths) = Default::default();
-        let mut rows = Rows { texts, labels, lengths, model: model.clone() };
+        let mut rows = Rows { texts, labels, lengths, weights: None, model: model.clone() };
         let mut skipped = SkippedRows::default();
         for (number, run_corpus) in corpora.iter().enumerate() {
             for _ in 0..run_corpus.repeat {
@@ -106,6 +111,14 @@ impl LabelledTexts {
         }
         Ok(Self { rows: Arc::new(rows), skipped })
     }
+
+    /// The same texts with weights of their labels.
+    pub(super) fn with_weights(mut self, weights: Option<Vec<f32>>) -> Self {
+        if let Some(rows) = Arc::get_mut(&mut self.rows) {
+            rows.weights = weights;
+        }
+        self
+    }
 }
 
 impl objective::Dataset for LabelledTexts {
@@ -140,24 +153,25 @@ impl objective::Dataset for LabelledTexts {
 pub(crate) struct LabelledBatch {
     pub(super) texts: Ids,
     /// One label per row; [`NO_LABEL`] for padding rows.
-    pub(super) labels: Indices,
-    /// Rows with a label.
-    count: usize,
+    pub(super) labels: BatchLabels,
 }
 
 impl objective::Batch for LabelledBatch {
     fn weight(&self) -> usize {
-        self.count
+        self.labels.count
+    }
+
+    fn share(&self) -> f64 {
+        self.labels.share
     }
 
     fn lists(&self) -> Vec<&Indices> {
-        vec![self.texts.ids(), self.texts.lengths(), &self.labels]
+        [self.texts.ids(), self.texts.lengths()].into_iter().chain(self.labels.lists()).collect()
     }
 
     fn with(&self, lists: &[Indices]) -> Self {
-        let [ids, lengths, labels] =
-            <[Indices; 3]>::try_from(lists.to_vec()).expect("a batch has three lists");
-        Self { texts: self.texts.with(ids, lengths), labels, count: self.count }
+        let [ids, lengths] = [0, 1].map(|index| lists[index].clone());
+        Self { texts: self.texts.with(ids, lengths), labels: self.labels.with(&lists[2..]) }
     }
 
     fn sizes(&self) -> [usize; 3] {
@@ -203,8 +217,7 @@ impl EpochBatches for LabelledEpoch {
         let all = (0..copies).flat_map(|_| texts.iter().copied());
         Some(LabelledBatch {
             texts: self.rows.model.padded(all, self.padded_length(batch, rounding)),
-            labels: labels.repeat(copies).into(),
-            count: batch.len(),
+            labels: BatchLabels::new(&labels, copies, self.rows.weights.as_deref()),
         })
     }
 

@@ -4,16 +4,14 @@ mod dataset;
 mod validation;
 
 use polyhead_attention::Pass;
-use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::{DataSpec, Encoder, Model};
-use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
-use polyhead_tensor::ops::r_drop::{RDrop, RDropOptions};
 use polyhead_tensor::{Parameters, Tensor, Var};
 
 use self::dataset::{LabelledBatch, LabelledTexts};
 use self::validation::LabelledValidation;
 use crate::Result;
 use crate::config::RunConfig;
+use crate::labels;
 use crate::objective::{LossOptions, Objective, Prepared};
 use crate::preparation::{Corpora, encoder_facts, encoder_ids, refuse_pair_settings};
 use crate::vocabulary::Vocabulary;
@@ -40,7 +38,9 @@ impl Objective for Classification {
     ) -> Result<Prepared<Self>> {
         let vocabulary = vocabulary.expect("a task on text has a vocabulary");
         refuse_pair_settings(config, "this model classifies texts")?;
-        let labels = dataset::labels(&corpora.train)?;
+        let counts = dataset::labels(&corpora.train)?;
+        let weights = labels::weights(&config.classes, &counts)?;
+        let labels = counts.into_keys().collect();
         let facts = DataSpec { labels, ..encoder_facts(config, vocabulary) };
         let model = config.model.with_data(&facts)?;
         // Without weights: only its properties are needed here.
@@ -50,7 +50,7 @@ impl Objective for Classification {
         let reads = |text: &str| -> Result<bool> {
             Ok((1..=reader.max_len()).contains(&encoder_ids(vocabulary, &reader, text)?.len()))
         };
-        let data = read(&corpora.train)?;
+        let data = read(&corpora.train)?.with_weights(weights);
         let valid = (!corpora.valid.is_empty())
             .then(|| LabelledValidation::new(&read(&corpora.valid)?, &corpora.valid, config, reads))
             .transpose()?;
@@ -58,18 +58,7 @@ impl Objective for Classification {
     }
 
     fn loss(&self, pass: &Pass<'_>, batch: &LabelledBatch, options: LossOptions) -> Result<(Var, Tensor)> {
-        let LossOptions { label_smoothing, r_drop } = options;
-        let options = CrossEntropyOptions { label_smoothing, ignored_id: Some(NO_LABEL) };
-        let LabelledBatch { texts, labels, .. } = batch;
-        if r_drop > 0.0 {
-            // The two passes of a batch follow each other, with the same labels.
-            let options = RDropOptions { weight: r_drop, cross_entropy: options };
-            let once = labels.first(labels.len() / 2);
-            let RDrop { loss, cross_entropy, .. } = self.model.r_drop_loss(pass, texts, &once, options)?;
-            return Ok((loss, cross_entropy));
-        }
-        let loss = self.model.loss(pass, texts, labels, options)?;
-        let value = loss.value().clone();
-        Ok((loss, value))
+        let logits = self.model.classify(pass, &batch.texts)?;
+        batch.labels.loss(pass, &logits, options)
     }
 }

@@ -1,9 +1,10 @@
-//! Validation of a classifier: accuracy and cross-entropy of labels.
+//! Validation of a classifier: accuracy, macro F1 and cross-entropy of labels.
 
 use std::collections::BTreeMap;
 
 use polyhead_engine::{Classifier, LoadOptions};
 use polyhead_text::batch::BatchOptions;
+use polyhead_text::metrics::LabelCounts;
 
 use super::Classification;
 use super::dataset::{LabelledEpoch, LabelledTexts};
@@ -37,8 +38,8 @@ impl LabelledValidation {
         reads: impl Fn(&str) -> Result<bool>,
     ) -> Result<Self> {
         let metric = config.validation.metric;
-        if !matches!(metric, Metric::Accuracy | Metric::Loss) {
-            return Err(unsupported_metric(metric.name(), "accuracy or loss"));
+        if !matches!(metric, Metric::Accuracy | Metric::F1 | Metric::Loss) {
+            return Err(unsupported_metric(metric.name(), "accuracy, f1 or loss"));
         }
         let most = if config.validation.max_pairs == 0 { usize::MAX } else { config.validation.max_pairs };
         let (mut texts, mut labels) = (Vec::new(), Vec::new());
@@ -81,10 +82,16 @@ impl LabelledValidation {
     }
 
     fn validation(&self, loss: f64, found: &[String], sample: Option<ValidationSample>) -> Validation {
-        let right = found.iter().zip(&self.labels).filter(|(found, label)| found == label).count();
-        let accuracy = 100.0 * right as f64 / self.labels.len().max(1) as f64;
-        let merit = if self.metric == Metric::Accuracy { accuracy } else { -loss };
-        Validation { loss, scores: BTreeMap::from([("accuracy".into(), accuracy)]), merit, sample }
+        let mut counts = LabelCounts::default();
+        found.iter().zip(&self.labels).for_each(|(found, label)| counts.add(found, label));
+        let (accuracy, f1) = (counts.accuracy(), counts.macro_f1());
+        let merit = match self.metric {
+            Metric::Accuracy => accuracy,
+            Metric::F1 => f1,
+            _ => -loss,
+        };
+        let scores = BTreeMap::from([("accuracy".into(), accuracy), ("macro F1".into(), f1)]);
+        Validation { loss, scores, merit, labels: counts.labels(), sample }
     }
 }
 

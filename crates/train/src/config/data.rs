@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use polyhead_text::corpus::Corpus;
+use polyhead_text::csv::Column;
 use polyhead_text::tokenizer::{
     LetterCase, Normalization, TokenizerKind, TrainOptions, UnicodeForm, UnknownCharacters,
 };
@@ -62,8 +63,8 @@ impl Default for DataConfig {
     }
 }
 
-/// One corpus: two line files (`source`, `target`), a `tsv` file, a `jsonl` file, or for a language model a `text` file, plain
-/// or gzip.
+/// One corpus: two line files (`source`, `target`), a `tsv`, `csv` or `jsonl` file; for a tagger a `conll` or `jsonl` file; or for a
+/// language model a `text` file; plain or gzip.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorpusConfig {
@@ -73,15 +74,19 @@ pub struct CorpusConfig {
     pub target: Option<PathBuf>,
     /// A tab-separated file.
     pub tsv: Option<PathBuf>,
-    /// Source column, counted from 1; default: 1.
-    pub source_column: Option<usize>,
-    /// Target column, counted from 1; default: 2.
-    pub target_column: Option<usize>,
+    /// A CSV file with a header (RFC 4180).
+    pub csv: Option<PathBuf>,
+    /// A file with a word and its tag on each line and an empty line after each sentence, for a tagger.
+    pub conll: Option<PathBuf>,
+    /// Source column: its number, counted from 1, or in a CSV file its name; default: 1.
+    pub source_column: Option<Column>,
+    /// Target column; default: 2, of a `conll` file the last.
+    pub target_column: Option<Column>,
     /// A file with one JSON object per line; for a language model, each is a document.
     pub jsonl: Option<PathBuf>,
-    /// Field of the source; default: `source`, for a language model `text`.
+    /// Field of the source; default: `source`, for a language model `text`, for a tagger `tokens`.
     pub source_field: Option<String>,
-    /// Field of the target; default: `target`.
+    /// Field of the target; default: `target`, for a tagger `tags`.
     pub target_field: Option<String>,
     /// A text file, for a language model: every line is a sequence.
     pub text: Option<PathBuf>,
@@ -124,8 +129,9 @@ impl CorpusConfig {
     }
 
     /// The paths of all files.
-    pub(super) fn paths_mut(&mut self) -> [&mut Option<PathBuf>; 5] {
-        [&mut self.source, &mut self.target, &mut self.tsv, &mut self.jsonl, &mut self.text]
+    pub(super) fn paths_mut(&mut self) -> [&mut Option<PathBuf>; 7] {
+        let Self { source, target, tsv, csv, conll, jsonl, text, .. } = self;
+        [source, target, tsv, csv, conll, jsonl, text]
     }
 
     /// Resolves to plain text; `place` names the key in messages.
@@ -159,42 +165,100 @@ impl CorpusConfig {
             return Err(Error::config(
                 place,
                 "a text file, expected pairs: only task = \"language-model\" reads plain text",
-                "set the task, or give source and target, tsv or jsonl",
+                "set the task, or give source and target, tsv, csv or jsonl",
             ));
         }
-        match self {
-            Self { source: Some(source), target: Some(target), tsv: None, jsonl: None, .. }
-                if !has_columns && !has_fields =>
-            {
+        if self.conll.is_some() {
+            return Err(Error::config(
+                place,
+                "words with tags, expected pairs: only task = \"tag\" reads conll",
+                "set the task, or give source and target, tsv, csv or jsonl",
+            ));
+        }
+        match (self.files().as_slice(), &self.target) {
+            (&[("source", source)], Some(target)) if !has_columns && !has_fields => {
                 Ok(Corpus::LineFiles { source: source.clone(), target: target.clone() })
             }
-            Self { source: None, target: None, tsv: Some(path), jsonl: None, .. } if !has_fields => {
-                let [source_column, target_column] = [(self.source_column, 1), (self.target_column, 2)]
-                    .map(|(given, own)| given.unwrap_or(own));
-                if source_column == 0 || target_column == 0 {
-                    return Err(Error::config(
-                        place,
-                        "column 0, expected columns from 1",
-                        "the first column is 1",
-                    ));
-                }
+            (&[("tsv", path)], None) if !has_fields => {
+                let [source_column, target_column] = [(&self.source_column, 0), (&self.target_column, 1)]
+                    .map(|(given, own)| number(given.as_ref(), place).map(|number| number.unwrap_or(own)));
                 let path = path.clone();
-                Ok(Corpus::Tsv { path, source_column: source_column - 1, target_column: target_column - 1 })
+                Ok(Corpus::Tsv { path, source_column: source_column?, target_column: target_column? })
             }
-            Self { source: None, target: None, tsv: None, jsonl: Some(path), .. } if !has_columns => {
-                let field = |given: &Option<String>, own: &str| given.clone().unwrap_or_else(|| own.into());
-                Ok(Corpus::Jsonl {
-                    path: path.clone(),
-                    source_field: field(&self.source_field, "source"),
-                    target_field: field(&self.target_field, "target"),
-                })
+            (&[("csv", path)], None) if !has_fields => {
+                let column = |given: &Option<Column>, own| given.clone().unwrap_or(Column::Number(own));
+                let [source_column, target_column] =
+                    [column(&self.source_column, 1), column(&self.target_column, 2)];
+                Ok(Corpus::Csv { path: path.clone(), source_column, target_column })
+            }
+            (&[("jsonl", path)], None) if !has_columns => {
+                let [source_field, target_field] = self.fields(["source", "target"]);
+                Ok(Corpus::Jsonl { path: path.clone(), source_field, target_field })
             }
             _ => Err(Error::config(
                 place,
-                "incomplete or ambiguous corpus, expected either source and target, or tsv, or jsonl",
+                "incomplete or ambiguous corpus, expected either source and target, or tsv, csv or jsonl",
                 "for instance: train = { source = \"train.en\", target = \"train.de\" }",
             )),
         }
+    }
+
+    /// Resolves to sentences of words with tags; `place` names the key in messages.
+    pub fn tagged(&self, place: &str) -> Result<Corpus> {
+        let has_columns = self.source_column.is_some() || self.target_column.is_some();
+        let has_fields = self.source_field.is_some() || self.target_field.is_some();
+        match (self.files().as_slice(), &self.target) {
+            (&[("conll", path)], None) if !has_fields => {
+                let [word_column, tag_column] =
+                    [&self.source_column, &self.target_column].map(|given| number(given.as_ref(), place));
+                Ok(Corpus::Conll { path: path.clone(), word_column: word_column?, tag_column: tag_column? })
+            }
+            (&[("jsonl", path)], None) if !has_columns => {
+                let [words_field, tags_field] = self.fields(["tokens", "tags"]);
+                Ok(Corpus::TokensJsonl { path: path.clone(), words_field, tags_field })
+            }
+            _ => Err(Error::config(
+                place,
+                "no words with tags, expected either a conll or a jsonl file for task = \"tag\"",
+                "for instance: train = { conll = \"train.txt\" }",
+            )),
+        }
+    }
+
+    /// The keys of the files that are given, but for `target`.
+    fn files(&self) -> Vec<(&'static str, &PathBuf)> {
+        let Self { source, tsv, csv, conll, jsonl, text, .. } = self;
+        let all = [
+            ("source", source),
+            ("tsv", tsv),
+            ("csv", csv),
+            ("conll", conll),
+            ("jsonl", jsonl),
+            ("text", text),
+        ];
+        all.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?))).collect()
+    }
+
+    /// The names of the fields, by default these.
+    fn fields(&self, own: [&str; 2]) -> [String; 2] {
+        let field = |given: &Option<String>, own: &str| given.clone().unwrap_or_else(|| own.into());
+        [field(&self.source_field, own[0]), field(&self.target_field, own[1])]
+    }
+}
+
+/// A column of a file without a header, counted from 0.
+fn number(column: Option<&Column>, place: &str) -> Result<Option<usize>> {
+    match column {
+        None => Ok(None),
+        Some(&Column::Number(number)) if number > 0 => Ok(Some(number - 1)),
+        Some(Column::Number(_)) => {
+            Err(Error::config(place, "column 0, expected columns from 1", "the first column is 1"))
+        }
+        Some(Column::Name(name)) => Err(Error::config(
+            place,
+            format!("column {name:?}, expected its number: only csv files have a header"),
+            "for instance: source_column = 1",
+        )),
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Paths in a file are relative to its folder. An unknown key is an error that names the nearest known one.
 
+mod classes;
 mod data;
 pub mod dtype;
 mod model;
@@ -13,6 +14,7 @@ mod objectives;
 mod read;
 mod sections;
 
+pub use classes::{ClassWeighting, ClassesConfig, WeightRule};
 pub use data::{
     AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TextRows, TokenizerConfig, VocabularySharing,
 };
@@ -38,8 +40,8 @@ pub struct RunConfig {
     pub out: PathBuf,
     /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
-    /// Task: `translate`, `classify`, `language-model`, `masked-language-model`, `contrastive` or `pointer`; default: that of the
-    /// model, and `translate` without one.
+    /// Task: `translate`, `classify`, `tag`, `language-model`, `masked-language-model`, `contrastive` or `pointer`; default: that of
+    /// the model, and `translate` without one.
     pub task: Task,
     /// A model folder that training starts from, with its config, weights and tokeniser: a language model, or an encoder, which
     /// gets the head of the task; default: none, random weights.
@@ -53,6 +55,8 @@ pub struct RunConfig {
     /// The model: its family (`model_type`), a `preset`, and keys that override it.
     #[serde(with = "model")]
     pub model: ModelConfig,
+    /// Weights of labels.
+    pub classes: ClassesConfig,
     /// Initialisation of embeddings.
     pub embeddings: EmbeddingsConfig,
     /// Hidden words of a masked language model.
@@ -82,6 +86,7 @@ impl Default for RunConfig {
             augment: AugmentConfig::default(),
             tokenizer: TokenizerConfig::default(),
             model: model::default(),
+            classes: ClassesConfig::default(),
             embeddings: EmbeddingsConfig::default(),
             masking: MaskingConfig::default(),
             contrastive: ContrastiveConfig::default(),

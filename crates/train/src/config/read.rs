@@ -8,7 +8,8 @@ use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
 use super::{
-    ContrastiveConfig, EmbeddingsConfig, MaskingConfig, RunConfig, TokenizerConfig, VocabularySharing, model,
+    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, MaskingConfig, RunConfig, TokenizerConfig,
+    VocabularySharing, model,
 };
 use crate::task::Task;
 use crate::{Error, Result};
@@ -117,6 +118,7 @@ fn check(config: &RunConfig) -> Result<()> {
     check_task(config)?;
     check_init(config)?;
     check_objective(config)?;
+    check_classes(config)?;
     check_numbers(config)?;
     check_corpora(config)?;
     if !(0.0..1.0).contains(&train.label_smoothing) {
@@ -157,6 +159,29 @@ fn check_task(config: &RunConfig) -> Result<()> {
         format!("{:?}, but model.model_type is {}", config.task.name(), config.model.view().name()),
         format!("set task = {:?}, or leave model_type out", own.name()),
     ))
+}
+
+/// Refuses weights of labels that have no meaning.
+fn check_classes(config: &RunConfig) -> Result<()> {
+    const KEY: &str = "classes.weights";
+    let Some(weights) = &config.classes.weights else { return Ok(()) };
+    if !config.task.has_labels() {
+        let message = format!("weights of labels for task = {:?}, which has none", config.task.name());
+        return Err(Error::config(KEY, message, "leave them out"));
+    }
+    if config.train.r_drop > 0.0 {
+        let message =
+            format!("weights of labels with train.r_drop = {}, expected one of the two", config.train.r_drop);
+        return Err(Error::config(KEY, message, "R-Drop weighs all labels alike: set train.r_drop = 0"));
+    }
+    let ClassWeighting::Table(table) = weights else { return Ok(()) };
+    match table.iter().find(|(_, weight)| !(**weight > 0.0 && weight.is_finite())) {
+        None => Ok(()),
+        Some((label, weight)) => {
+            let message = format!("{label:?} has weight {weight}, expected a number above 0");
+            Err(Error::config(KEY, message, "a label that is left out has weight 1"))
+        }
+    }
 }
 
 /// Refuses settings that contradict the model that the run starts from.
@@ -326,7 +351,7 @@ fn paths_from(table: &mut Table, folder: &Path) {
         }
     }
     let Some(Value::Table(data)) = table.get_mut("data") else { return };
-    let corpora = ["source", "target", "tsv", "jsonl", "text"];
+    let corpora = ["source", "target", "tsv", "csv", "conll", "jsonl", "text"];
     for key in ["train", "valid"] {
         match data.get_mut(key) {
             Some(Value::Table(corpus)) => within(corpus, &corpora),

@@ -109,6 +109,8 @@ pub enum Metric {
     Errors,
     /// Share of texts with the right label; higher is better. Default of classifiers.
     Accuracy,
+    /// F1: of classifiers the mean over the labels (macro F1), of taggers that of spans; higher is better. Default of taggers.
+    F1,
     /// Cross-entropy of the references; lower is better.
     Loss,
 }
@@ -121,6 +123,7 @@ impl Metric {
             Self::Chrf => "chrf",
             Self::Errors => "errors",
             Self::Accuracy => "accuracy",
+            Self::F1 => "f1",
             Self::Loss => "loss",
         }
     }
@@ -128,7 +131,7 @@ impl Metric {
     /// The metric's own value of a score that is higher for better models.
     pub(crate) fn value(self, merit: f64) -> f64 {
         match self {
-            Self::Bleu | Self::Chrf | Self::Accuracy => merit,
+            Self::Bleu | Self::Chrf | Self::Accuracy | Self::F1 => merit,
             Self::Errors | Self::Loss => -merit,
         }
     }
@@ -145,7 +148,7 @@ pub struct ValidationConfig {
     /// Minutes after which a validation is due as well; 0 for never; default: 0. Such a run cannot be reproduced to the bit,
     /// since it depends on time.
     pub every_minutes: f64,
-    /// Metric that chooses the best checkpoint; default: `bleu`, of classifiers `accuracy`.
+    /// Metric that chooses the best checkpoint; default: `bleu`, of classifiers `accuracy`, of taggers `f1`.
     pub metric: Metric,
     /// Tokenisation of BLEU: `13a`, `none` for tokenised text, and the others of `polyhead score`; default: `13a`.
     pub tokenize: String,

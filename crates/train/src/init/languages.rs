@@ -25,7 +25,11 @@ pub fn languages_from_names(corpus: &Corpus) -> Option<[String; 2]> {
         Corpus::LineFiles { source, target } => {
             [last_code(source).or_else(|| pair(source)?.into_iter().next())?, last_code(target)?]
         }
-        Corpus::Tsv { path, .. } | Corpus::Text { path } => pair(path)?,
+        Corpus::Tsv { path, .. }
+        | Corpus::Csv { path, .. }
+        | Corpus::Conll { path, .. }
+        | Corpus::TokensJsonl { path, .. }
+        | Corpus::Text { path } => pair(path)?,
         Corpus::Jsonl { path, source_field, target_field } => {
             match (code(source_field), code(target_field)) {
                 (Some(source), Some(target)) => [source, target],

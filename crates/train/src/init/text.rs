@@ -72,6 +72,17 @@ fn corpus(corpus: &Corpus) -> String {
             quoted(source_field),
             quoted(target_field)
         ),
+        Corpus::Csv { path: file, source_column, target_column } => format!(
+            "{{ csv = {}, source_column = {source_column}, target_column = {target_column} }}",
+            path(file)
+        ),
+        Corpus::Conll { path: file, .. } => format!("{{ conll = {} }}", path(file)),
+        Corpus::TokensJsonl { path: file, words_field, tags_field } => format!(
+            "{{ jsonl = {}, source_field = {}, target_field = {} }}",
+            path(file),
+            quoted(words_field),
+            quoted(tags_field)
+        ),
         Corpus::Text { path: file } => format!("{{ text = {} }}", path(file)),
     }
 }

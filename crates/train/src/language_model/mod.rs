@@ -74,7 +74,7 @@ impl Objective for LanguageModelling {
     }
 
     fn loss(&self, pass: &Pass<'_>, batch: &PackedBatch, options: LossOptions) -> Result<(Var, Tensor)> {
-        let LossOptions { label_smoothing, r_drop } = options;
+        let LossOptions { label_smoothing, r_drop, .. } = options;
         let ignored_id = Some(NOT_COUNTED);
         let options = CrossEntropyOptions { label_smoothing, ignored_id };
         let PackedBatch { ids, expected, .. } = batch;

@@ -66,7 +66,7 @@ impl TextValidation {
             let share = 100.0 * self.size.unknown as f64 / self.size.tokens as f64;
             scores.insert("percent_unknown".into(), share);
         }
-        Ok(Validation { loss, scores, merit: -loss, sample: None })
+        Ok(Validation { loss, scores, merit: -loss, labels: Vec::new(), sample: None })
     }
 
     /// A line of the text, continued by the model.

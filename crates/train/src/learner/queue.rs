@@ -33,8 +33,8 @@ pub(super) struct StepQueue<O: Objective> {
     update: Repeated<()>,
     /// For each step the losses of its batches and the gradient norm.
     journal: Journal,
-    /// Batch weights of each step whose results are not read yet.
-    pending: Vec<Vec<usize>>,
+    /// Tokens of each step whose results are not read yet, and the shares of its batches.
+    pending: Vec<(usize, Vec<f64>)>,
     /// The number of the last step.
     last: u64,
 }
@@ -81,11 +81,11 @@ impl<O: Objective> StepQueue<O> {
 
     /// Queues one step.
     pub(super) fn step(&mut self, objective: &O, batches: &[O::Batch], plan: &PlannedStep) -> Result<()> {
-        let tokens: Vec<usize> = batches.iter().map(O::Batch::weight).collect();
-        let all: usize = tokens.iter().sum();
+        let shares: Vec<f64> = batches.iter().map(O::Batch::share).collect();
+        let whole: f64 = shares.iter().sum();
         for (index, batch) in batches.iter().enumerate() {
             self.key.set(self.options.seed, self.options.number(plan.step, index));
-            self.share.set(batch.weight() as f32 / all as f32);
+            self.share.set(shares[index] as f32 / whole as f32);
             self.pass(
                 objective,
                 batch,
@@ -99,7 +99,7 @@ impl<O: Objective> StepQueue<O> {
             Ok::<(), Error>(())
         };
         update.run(device, change, |()| journal.note(adam.norm()))?;
-        self.pending.push(tokens);
+        self.pending.push((batches.iter().map(O::Batch::weight).sum(), shares));
         self.last = plan.step;
         Ok(())
     }
@@ -132,14 +132,14 @@ impl<O: Objective> StepQueue<O> {
     /// Waits for the queued steps; returns their reports.
     pub(super) fn reports(&mut self) -> Result<Vec<StepReport>> {
         let mut numbers = self.journal.take()?.into_iter().map(f64::from);
-        let reports = std::mem::take(&mut self.pending).into_iter().map(|tokens| {
-            let all: usize = tokens.iter().sum();
+        let reports = std::mem::take(&mut self.pending).into_iter().map(|(tokens, shares)| {
+            let whole: f64 = shares.iter().sum();
             let mut loss = 0.0;
-            for &own in &tokens {
-                loss += numbers.next().unwrap_or(f64::NAN) * f64::from(own as f32 / all as f32);
+            for &own in &shares {
+                loss += numbers.next().unwrap_or(f64::NAN) * f64::from(own as f32 / whole as f32);
             }
             let gradient_norm = numbers.next().unwrap_or(f64::NAN);
-            StepReport { loss, gradient_norm, tokens: all, batches: tokens.len() }
+            StepReport { loss, gradient_norm, tokens, batches: shares.len() }
         });
         Ok(reports.collect())
     }

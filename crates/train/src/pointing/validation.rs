@@ -87,7 +87,7 @@ impl PointValidation {
             }
         });
         let merit = if self.metric == Metric::Accuracy { scores.sequences } else { -loss };
-        Ok(Some(Validation { loss, scores: all, merit, sample }))
+        Ok(Some(Validation { loss, scores: all, merit, labels: Vec::new(), sample }))
     }
 }
 

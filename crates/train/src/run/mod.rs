@@ -33,6 +33,7 @@ use crate::run_folder::RunFolder;
 use crate::schedule::Schedule;
 use crate::starting_model::Adopted;
 use crate::state::{LogWindow, TrainerState};
+use crate::tagging::Tagging;
 use crate::task::Task;
 use crate::translation::Translation;
 use crate::{Error, Result};
@@ -86,6 +87,7 @@ pub fn train(
     match config.task {
         Task::Translation => train_by::<Translation>(config, options, on_event),
         Task::Classification => train_by::<Classification>(config, options, on_event),
+        Task::Tagging => train_by::<Tagging>(config, options, on_event),
         Task::LanguageModel => train_by::<LanguageModelling>(config, options, on_event),
         Task::MaskedLanguageModel => train_by::<MaskedLanguageModelling>(config, options, on_event),
         Task::Contrastive => train_by::<Contrastive>(config, options, on_event),

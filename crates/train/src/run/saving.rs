@@ -102,7 +102,8 @@ impl<O: Objective> Run<'_, O> {
                 merit: found.merit,
                 loss: found.loss,
             });
-            let line = ValidLine { is_best, ..self.line(&found, folder) };
+            // Of the finished model alone, so that the log of a run with many labels stays small.
+            let line = ValidLine { is_best, labels: Vec::new(), ..self.line(&found, folder) };
             self.log.valid(&line, found.sample.as_ref())?;
             self.validated_at = Instant::now();
             (self.on_event)(&Event::Validated { line, sample: found.sample, waiting: self.state.waiting });
@@ -119,6 +120,7 @@ impl<O: Objective> Run<'_, O> {
             loss: found.loss,
             perplexity: found.loss.exp(),
             scores: found.scores.clone(),
+            labels: found.labels.clone(),
             is_best: false,
             sha256: weights_sum(folder),
             seconds: self.state.seconds,

@@ -88,7 +88,7 @@ impl Objective for Translation {
     }
 
     fn loss(&self, pass: &Pass<'_>, batch: &Batch, options: LossOptions) -> Result<(Var, Tensor)> {
-        let LossOptions { label_smoothing, r_drop } = options;
+        let LossOptions { label_smoothing, r_drop, .. } = options;
         let ignored_id = Some(self.model.special_ids().pad_id);
         let options = CrossEntropyOptions { label_smoothing, ignored_id };
         let Batch { source, target, expected, .. } = batch;

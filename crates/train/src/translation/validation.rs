@@ -80,8 +80,8 @@ impl PairValidation {
         let skipped = dataset.skipped().too_long + dataset.skipped().empty;
         let max_length = 2 * dataset.longest_target() + 10;
         let tokenization = tokenization(&config.tokenize)?;
-        if config.metric == Metric::Accuracy {
-            return Err(unsupported_metric("accuracy", "bleu, chrf, errors or loss"));
+        if matches!(config.metric, Metric::Accuracy | Metric::F1) {
+            return Err(unsupported_metric(config.metric.name(), "bleu, chrf, errors or loss"));
         }
         let config = config.clone();
         Ok(Self { batches, parts, sources, references, config, tokenization, max_length, skipped })
@@ -105,6 +105,7 @@ impl objective::ValidationSet<Translation> for PairValidation {
                 loss,
                 scores: BTreeMap::new(),
                 merit: -loss,
+                labels: Vec::new(),
                 sample: None,
             }));
         }
@@ -118,7 +119,7 @@ impl objective::ValidationSet<Translation> for PairValidation {
             reference: self.references[at].clone(),
             output: translations[at].clone(),
         };
-        Ok(Some(Validation { loss, scores, merit, sample: Some(sample) }))
+        Ok(Some(Validation { loss, scores, merit, labels: Vec::new(), sample: Some(sample) }))
     }
 
     fn validate_finished(
@@ -131,7 +132,7 @@ impl objective::ValidationSet<Translation> for PairValidation {
         let Some(translations) = self.translate(candidate, beam_size, watch)? else { return Ok(None) };
         let (scores, merit) = self.scores(&translations)?;
         let merit = if self.config.metric == Metric::Loss { -loss } else { merit };
-        Ok(Some(Validation { loss, scores, merit, sample: None }))
+        Ok(Some(Validation { loss, scores, merit, labels: Vec::new(), sample: None }))
     }
 }
 
@@ -186,7 +187,7 @@ impl PairValidation {
                 score(&chrf)?;
                 score(&bleu)?
             }
-            Metric::Chrf | Metric::Loss | Metric::Accuracy => {
+            Metric::Chrf | Metric::Loss | Metric::Accuracy | Metric::F1 => {
                 score(&bleu)?;
                 score(&chrf)?
             }

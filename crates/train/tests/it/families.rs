@@ -212,7 +212,7 @@ fn settings_of_another_task_are_refused() {
     let error = refused(&|config| config.tokenizer.dropout = 0.1);
     assert!(error.starts_with("tokenizer.dropout: a setting for sentence pairs"), "{error}");
     let error = refused(&|config| config.validation.metric = polyhead_train::config::Metric::Bleu);
-    assert!(error.contains("validation.metric: \"bleu\", expected accuracy or loss"), "{error}");
+    assert!(error.contains("validation.metric: \"bleu\", expected accuracy, f1 or loss"), "{error}");
     let one = folder.path().join("one.target");
     std::fs::write(&one, "yes\n".repeat(150)).unwrap();
     let error = refused(&|config| config.data.train[0].target = Some(one.clone()));

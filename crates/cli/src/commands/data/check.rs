@@ -7,6 +7,7 @@ use clap::Args;
 use polyhead_text::doctor::{CheckReport, Drift, Finding, Problem, SideTotals, check};
 
 use super::ProblemOptions;
+use super::check_labels::LabelOptions;
 use crate::corpus_options::CorpusOptions;
 use crate::output_format::DocumentFormat;
 use crate::report::{Failure, counted, grouped, print_json, print_text, progress};
@@ -17,8 +18,12 @@ Examples:
   polyhead data check --tsv train.tsv.gz --test-tsv test.tsv.gz
   polyhead data check --tsv train.tsv --languages en,de
   polyhead data check --jsonl pairs.jsonl --fields en,de --format json
+  polyhead data check --labels --csv train.csv --columns text,label --valid valid.csv
+  polyhead data check --conll train.txt --valid valid.txt
 
-Exit code 1 if the corpus cannot be trained on as it is: unequal line counts, invalid UTF-8 or missing columns.";
+--labels checks texts with labels, --conll and --tags words with tags: labels that occur once or in the validation text alone, imbalance, the same text with different labels, validation texts that are in the training text too.
+
+Exit code 1 if the corpus cannot be trained on as it is: unequal line counts, invalid UTF-8 or missing columns, labels unseen in training.";
 
 /// Options of `polyhead data check`.
 #[derive(Debug, Args)]
@@ -26,6 +31,8 @@ Exit code 1 if the corpus cannot be trained on as it is: unequal line counts, in
 pub(crate) struct Check {
     #[command(flatten)]
     corpus: CorpusOptions,
+    #[command(flatten)]
+    labels: LabelOptions,
     #[command(flatten)]
     problems: ProblemOptions,
     /// Number of example lines for each problem
@@ -37,6 +44,9 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self) -> Result<()> {
+        if self.labels.are_wanted() {
+            return self.labels.check(&self.corpus, self.examples, &self.format);
+        }
         let mut options = self.problems.resolve(&self.corpus)?;
         options.n_examples = self.examples;
         let bar = progress("lines checked");

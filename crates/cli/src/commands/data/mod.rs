@@ -1,6 +1,7 @@
-//! `polyhead data`: check, clean and measure a parallel corpus; make puzzles.
+//! `polyhead data`: check, clean and measure a parallel corpus; check labelled text; make puzzles.
 
 mod check;
+mod check_labels;
 mod clean;
 mod make;
 mod stats;
@@ -19,6 +20,7 @@ use crate::report::Misuse;
 const EXAMPLES: &str = "\
 Examples:
   polyhead data check --source train.en --target train.de
+  polyhead data check --labels --csv train.csv --valid valid.csv
   polyhead data clean --tsv train.tsv --out clean.tsv --report dropped.jsonl
   polyhead data stats --tsv clean.tsv --tokenizer tokenizer.json
   polyhead data make sort --count 100000 --size 10 --out sort.jsonl";
@@ -100,7 +102,7 @@ impl ProblemOptions {
             (Some(source), Some(target), _) => {
                 Some(Corpus::LineFiles { source: source.clone(), target: target.clone() })
             }
-            (_, _, Some(path)) => Some(corpus.tsv(path.clone())),
+            (_, _, Some(path)) => Some(corpus.tsv(path.clone())?),
             _ => None,
         };
         let Self { max_chars, max_ratio, min_difference, .. } = *self;

@@ -13,6 +13,7 @@ use polyhead_train::init::StepForecast;
 use polyhead_train::metrics_file::{TrainLine, ValidLine};
 
 use self::live::LiveView;
+use crate::label_report::{notes, score_table};
 use crate::report::{bytes, counted, grouped, note, time};
 
 /// Shows the events of a run.
@@ -92,6 +93,7 @@ fn text(event: &Event) -> Option<String> {
     Some(match event {
         Event::Opened { device, model, dtype, why } => opened(device, model.as_deref(), dtype, why.as_ref()),
         Event::Examined(report) => examined(report),
+        Event::Labels(report) => notes(report),
         Event::TrainingTokenizer => "training the tokeniser".into(),
         Event::Read { pairs, tokens: [source, target], task, outcomes, skipped, valid } => {
             let valid = valid.map_or(", no validation set".into(), |(rows, skipped)| {
@@ -106,6 +108,11 @@ fn text(event: &Event) -> Option<String> {
                 }
                 Task::Classification => {
                     format!("{pairs} training texts, {source} tokens, {outcomes} labels{valid}")
+                }
+                Task::Tagging => {
+                    format!(
+                        "{pairs} training sentences, {source} tokens, {target} words with a tag, {outcomes} tags{valid}"
+                    )
                 }
                 Task::LanguageModel => {
                     format!("{source} training tokens in {pairs} rows{valid}")
@@ -181,11 +188,12 @@ fn text(event: &Event) -> Option<String> {
             format!("step {step}: {what}; back to step {to}, learning rate × {factor} from now on")
         }
         Event::Finished { path, made_of, comparison, better, scores } => {
+            let labels = scores.as_ref().map_or(String::new(), |line| score_table(&line.labels));
             let scores =
                 scores.as_ref().map_or(String::new(), |line| format!("; validation: {}", scores_text(line)));
             let compared = comparison.as_ref().map_or(String::new(), compared);
             let better = better.as_ref().map_or(String::new(), better_checkpoint);
-            format!("{compared}{}: {made_of}{scores}{better}", path.display())
+            format!("{compared}{}: {made_of}{scores}{labels}{better}", path.display())
         }
     })
 }
@@ -376,6 +384,7 @@ mod tests {
             loss: 2.0,
             perplexity: 7.0,
             scores: BTreeMap::new(),
+            labels: Vec::new(),
             is_best: false,
             seconds: 1.0,
             sha256: None,

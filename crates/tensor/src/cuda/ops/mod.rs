@@ -25,6 +25,7 @@ pub(crate) mod shape;
 pub(crate) mod shared_weight;
 pub(crate) mod softmax;
 pub(crate) mod step;
+pub(crate) mod weighted_cross_entropy;
 
 use super::{Argument, Array, KernelFamily, Launch};
 

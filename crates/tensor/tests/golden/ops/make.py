@@ -110,6 +110,23 @@ def cases():
     yield case("rotary halves", [n(2, 4, 3, 6)], lambda x: rotary(x, 7, True))
 
 
+def weighted(weights, smoothing, ignored=-100):
+    """Cross-entropy of nine rows with a weight for each of five classes."""
+    targets = torch.tensor([3, 0, 4, 4, 2, 0, 1, 4, 3])
+    loss = torch.nn.CrossEntropyLoss(
+        torch.tensor(weights, dtype=torch.float64), ignore_index=ignored, label_smoothing=smoothing
+    )
+    name = f"weighted_cross_entropy {' '.join(map(str, weights))} {smoothing} {ignored}"
+    return case(name, [numbers(9, 5)], lambda x: loss(x, targets))
+
+
+def losses():
+    for weights in [[1.0, 1.0, 1.0, 1.0, 1.0], [0.25, 4.0, 1.5, 0.5, 2.0]]:
+        for smoothing in [0.0, 0.1]:
+            for ignored in [-100, 4]:
+                yield weighted(weights, smoothing, ignored)
+
+
 def sgd(name, **options):
     """Five steps on the loss Σ weights·θ³/3, so that gradients change with θ."""
     start, weights = numbers(7), numbers(7).double()
@@ -133,5 +150,6 @@ def steps():
 if __name__ == "__main__":
     lines = [json.dumps(found, separators=(",", ":")) for found in cases()]
     sgds = [json.dumps(found, separators=(",", ":")) for found in steps()]
+    lines += [json.dumps(found, separators=(",", ":")) for found in losses()]
     text = '{"cases":[\n' + ",\n".join(lines) + '\n],\n"sgd":[\n' + ",\n".join(sgds) + "\n]}\n"
     (HERE / "ops.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
