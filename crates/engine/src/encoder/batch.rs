@@ -120,9 +120,8 @@ mod tests {
             let run = |batch: &[usize]| Ok(batch.iter().map(|index| index * 2).collect());
             let found = pool.install(|| in_batches(&Device::Cpu, &lengths, run)).unwrap();
             assert!(found.iter().enumerate().all(|(index, found)| *found == 2 * index));
-            let failing = |batch: &[usize]| match batch.contains(&500) {
-                true => Err(Error::Cancelled),
-                false => Ok(vec![(); batch.len()]),
+            let failing = |batch: &[usize]| {
+                if batch.contains(&500) { Err(Error::Cancelled) } else { Ok(vec![(); batch.len()]) }
             };
             assert!(pool.install(|| in_batches(&Device::Cpu, &lengths, failing)).is_err());
         }

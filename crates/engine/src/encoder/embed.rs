@@ -91,7 +91,9 @@ impl TextEncoder {
             let width = pooled.shape()[1];
             let mut vectors: Vec<Vec<f32>> = pooled.data().chunks_exact(width).map(<[f32]>::to_vec).collect();
             if normalisation == Normalisation::Unit {
-                vectors.iter_mut().for_each(|vector| normalise(vector));
+                for vector in &mut vectors {
+                    normalise(vector);
+                }
             }
             return Ok(vectors);
         }
