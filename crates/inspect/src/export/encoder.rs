@@ -47,7 +47,7 @@ pub fn with_text(side: &TraceSide) -> Vec<usize> {
 /// The places of the tokens with the indices `shown`, and the similarities of all tokens, in each layer; `pack` writes a matrix.
 pub fn states(found: &States, shown: &[usize], pack: impl Fn(&Matrix) -> Value) -> Value {
     let mut before: Option<Vec<[f64; 2]>> = None;
-    let mut layer = |(layer, vectors): &(crate::states::StateLayer, Matrix)| {
+    let layer = |(layer, vectors): &(crate::states::StateLayer, Matrix)| {
         let rows = shown.iter().flat_map(|index| vectors.row(*index).iter().copied()).collect();
         let own = projection(&Matrix::new(vectors.n_columns(), rows), before.as_deref());
         let mut places = Matrix::new(2, vec![f32::NAN; 2 * vectors.n_rows()]);
@@ -60,7 +60,7 @@ pub fn states(found: &States, shown: &[usize], pack: impl Fn(&Matrix) -> Value) 
             "similarities": pack(&similarities(vectors)),
         })
     };
-    found.layers.iter().map(|own| layer(own)).collect()
+    found.layers.iter().map(layer).collect()
 }
 
 /// All states as one array.

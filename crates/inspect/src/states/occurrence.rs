@@ -46,7 +46,7 @@ fn match_end(text: &str, wanted: &[char]) -> Option<usize> {
 /// True if no letter or digit beside the range continues it.
 fn is_whole(text: &str, range: &Range<usize>) -> bool {
     let joins = |a: Option<char>, b: Option<char>| {
-        [a, b].into_iter().all(|letter| letter.is_some_and(|letter| continues_words(letter)))
+        [a, b].into_iter().all(|letter| letter.is_some_and(continues_words))
     };
     let own = &text[range.clone()];
     !joins(text[..range.start].chars().next_back(), own.chars().next())
