@@ -272,16 +272,16 @@ mod tests {
         }
     }
 
-    fn sentence(line: u64, words: &[(&str, &str)]) -> std::result::Result<Sentence, String> {
-        Ok((line, words.iter().map(|(word, tag)| ((*word).to_owned(), (*tag).to_owned())).collect()))
+    fn sentence(line: u64, words: &[(&str, &str)]) -> Sentence {
+        (line, words.iter().map(|(word, tag)| ((*word).to_owned(), (*tag).to_owned())).collect())
     }
 
     #[test]
     fn columns_documents_and_comments() {
         let text = "-DOCSTART- -X- -X- O\n\n# id = 1\nEU NNP I-NP B-ORG\nrejects VBZ I-VP O\n \n\n# O\nNew York\tB-LOC\r\n#x\tO\n";
         let expected = [
-            sentence(4, &[("EU", "B-ORG"), ("rejects", "O")]),
-            sentence(8, &[("#", "O"), ("New York", "B-LOC"), ("#x", "O")]),
+            Ok(sentence(4, &[("EU", "B-ORG"), ("rejects", "O")])),
+            Ok(sentence(8, &[("#", "O"), ("New York", "B-LOC"), ("#x", "O")])),
         ];
         assert_eq!(read("a.txt", text), expected);
     }
@@ -291,7 +291,7 @@ mod tests {
         let found = read("a.txt", "a O\nb\nc O\n\nd O\n");
         assert_eq!(
             found,
-            [Err(":2: 1 column, expected a word and its tag".into()), sentence(5, &[("d", "O")])]
+            [Err(":2: 1 column, expected a word and its tag".into()), Ok(sentence(5, &[("d", "O")]))]
         );
         let lines = [
             r#"{"tokens": ["a b", "c"], "tags": ["O", "B-X"]}"#,
@@ -304,10 +304,10 @@ mod tests {
         assert_eq!(
             read("a.jsonl", &lines.join("\n")),
             [
-                sentence(1, &[("a b", "O"), ("c", "B-X")]),
+                Ok(sentence(1, &[("a b", "O"), ("c", "B-X")])),
                 wrong(2, "no list of strings in the field \"tags\""),
                 wrong(3, "1 words and 0 tags"),
-                sentence(4, &[]),
+                Ok(sentence(4, &[])),
             ]
         );
     }
