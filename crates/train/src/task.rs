@@ -48,7 +48,9 @@ impl Task {
     pub(crate) fn view(self) -> View {
         match self {
             Self::Translation => View::SequenceToSequence,
-            Self::Classification | Self::Tagging | Self::MaskedLanguageModel | Self::Contrastive => View::Encoder,
+            Self::Classification | Self::Tagging | Self::MaskedLanguageModel | Self::Contrastive => {
+                View::Encoder
+            }
             Self::LanguageModel => View::LanguageModel,
             Self::Pointing => View::Pointer,
         }
@@ -105,10 +107,12 @@ impl Task {
     pub(crate) fn label_smoothing(self) -> f32 {
         match self {
             Self::Translation | Self::Classification => 0.1,
-            // Nearly all words have one label.
-            Self::Tagging => 0.0,
-            // The scores of padding are −∞ in a pointer network.
-            Self::LanguageModel | Self::MaskedLanguageModel | Self::Contrastive | Self::Pointing => 0.0,
+            // Nearly all words have one tag, and the scores of padding are −∞ in a pointer network.
+            Self::Tagging
+            | Self::LanguageModel
+            | Self::MaskedLanguageModel
+            | Self::Contrastive
+            | Self::Pointing => 0.0,
         }
     }
 

@@ -299,12 +299,11 @@ impl ModelRegistry {
     /// 404 if there is none of this name, 424 if it cannot be used so, or if it cannot be loaded.
     pub(crate) fn encoder(&self, name: Option<&str>, needed: EncoderUse) -> Result<Arc<LoadedEncoder>> {
         let about = |slot: &&ModelSlot<LoadedEncoder>| slot.lock().about.clone();
-        let found = match name {
-            Some(name) => self.encoders.iter().find(|slot| slot.model.name == name),
-            None => {
-                let meant = self.encoders.iter().find(|slot| needed.is_meant(&about(slot)));
-                meant.or_else(|| self.encoders.iter().find(|slot| needed.fits(&about(slot))))
-            }
+        let found = if let Some(name) = name {
+            self.encoders.iter().find(|slot| slot.model.name == name)
+        } else {
+            let meant = self.encoders.iter().find(|slot| needed.is_meant(&about(slot)));
+            meant.or_else(|| self.encoders.iter().find(|slot| needed.fits(&about(slot))))
         };
         if let Some(slot) = found.filter(|slot| needed.fits(&about(slot))) {
             return self.loaded_in(slot);

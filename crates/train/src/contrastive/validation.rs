@@ -104,7 +104,7 @@ impl PairValidation {
         let accuracy = 100.0 * right as f64 / nearest.len().max(1) as f64;
         let merit = if self.metric == Metric::Accuracy { accuracy } else { -loss };
         let scores = BTreeMap::from([("accuracy".into(), accuracy)]);
-        Ok(Some((Validation { loss, scores, merit, sample: None }, nearest)))
+        Ok(Some((Validation { loss, scores, merit, labels: Vec::new(), sample: None }, nearest)))
     }
 }
 

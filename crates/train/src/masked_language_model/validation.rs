@@ -94,7 +94,7 @@ impl MaskedValidation {
         let loss = sums.loss / sums.count.max(1) as f64;
         let merit = if self.metric == Metric::Accuracy { accuracy } else { -loss };
         let scores = BTreeMap::from([("accuracy".into(), accuracy)]);
-        Ok(Some(Validation { loss, scores, merit, sample: None }))
+        Ok(Some(Validation { loss, scores, merit, labels: Vec::new(), sample: None }))
     }
 
     /// A line of the text with a word hidden, and the word that the model expects.

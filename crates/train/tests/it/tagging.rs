@@ -196,5 +196,8 @@ fn tags_are_checked_with_their_lines() {
     let config = parsed("").unwrap();
     assert_eq!((config.model.model_type(), config.validation.metric), ("polyhead_bert", Metric::F1));
     let error = parsed("[model]\nmodel_type = \"transformer_encoder\"\n").unwrap_err().to_string();
-    assert!(error.starts_with("model.model_type: a polyhead_transformer_encoder, expected a BERT-like encoder"), "{error}");
+    assert!(
+        error.starts_with("model.model_type: a polyhead_transformer_encoder, expected a BERT-like encoder"),
+        "{error}"
+    );
 }

@@ -45,7 +45,7 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(self) -> Result<()> {
         if self.labels.are_wanted() {
-            return self.labels.check(&self.corpus, self.examples, &self.format);
+            return self.labels.check(&self.corpus, self.examples, self.format);
         }
         let mut options = self.problems.resolve(&self.corpus)?;
         options.n_examples = self.examples;

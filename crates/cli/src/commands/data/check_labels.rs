@@ -40,7 +40,7 @@ impl LabelOptions {
         &self,
         corpus: &CorpusOptions,
         n_examples: usize,
-        format: &DocumentFormat,
+        format: DocumentFormat,
     ) -> Result<()> {
         let training = self.training(corpus)?;
         let validation = self.valid.as_ref().map(|path| moved(&training, path)).transpose()?;
@@ -95,7 +95,7 @@ fn moved(corpus: &Corpus, to: &Path) -> Result<Corpus> {
         | Corpus::Conll { path, .. }
         | Corpus::TokensJsonl { path, .. }
         | Corpus::Jsonl { path, .. }
-        | Corpus::Text { path } => *path = to.to_owned(),
+        | Corpus::Text { path } => to.clone_into(path),
     }
     Ok(corpus)
 }

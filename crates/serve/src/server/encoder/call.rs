@@ -175,7 +175,7 @@ impl EncoderCall {
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for (index, input) in self.inputs.iter().enumerate() {
             if reply.is_closed() {
-                return Err(Error::Translate(polyhead_engine::Error::Cancelled.into()).into());
+                return Err(Error::Translate(polyhead_engine::Error::Cancelled).into());
             }
             let read = self.read(&loaded, input, prompt);
             let place =
