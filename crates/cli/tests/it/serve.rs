@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -278,7 +279,7 @@ fn a_server_that_cannot_start_prints_the_reason() {
 
 #[test]
 fn a_port_alone_is_refused_with_what_is_expected() {
-    let run = crate::program::polyhead(std::path::Path::new("."), &["serve", "--listen", "5000"], "");
+    let run = polyhead(Path::new("."), &["serve", "--listen", "5000"], "");
     assert!(run.failed(2).contains("expected ADDRESS:PORT, such as 0.0.0.0:5000"));
 }
 

@@ -57,7 +57,7 @@ fn the_loss_of_a_step_is_the_weighted_mean_whatever_its_batches() {
         .try_into()
         .unwrap();
     let balanced = loss("balanced", Some(ClassWeighting::Rule(WeightRule::Balanced)), 10_000, 1);
-    assert!((balanced - (yes + no) / 2.0).abs() < 1e-5, "{balanced}: {yes}, {no}");
+    assert!((balanced - f64::midpoint(yes, no)).abs() < 1e-5, "{balanced}: {yes}, {no}");
 }
 
 #[test]

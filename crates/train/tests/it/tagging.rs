@@ -27,7 +27,7 @@ fn sentences(count: u64, seed: u64) -> Vec<Vec<(String, &'static str)>> {
             let follows = words.last().is_some_and(|(_, tag)| *tag == "B-PER");
             words.push(match random.below(4, 50 + at) {
                 0 if follows => (upper, "I-PER"),
-                0 | 1 if !words.last().is_some_and(|(_, tag)| *tag != "O") => (upper, "B-PER"),
+                0 | 1 if words.last().is_none_or(|(_, tag)| *tag == "O") => (upper, "B-PER"),
                 2 => (random.below(100, 70 + at).to_string(), "B-NUM"),
                 _ => (lower, "O"),
             });
