@@ -313,7 +313,7 @@ fn encoders_are_served_beside_a_translator() {
     );
     let first: Value = serde_json::from_str(run.ok().lines().next().unwrap()).unwrap();
     assert_eq!(first["document"].as_u64(), best.as_u64().map(|index| index + 1));
-    assert_eq!(ask("/embed", &json!({ "inputs": ["a"; 4] })).0, 413);
+    assert_eq!(ask("/embed", &json!({ "inputs": vec!["a"; 4] })).0, 413);
     // The explorer of the translator is still at the address.
     let (status, page) = send(server.port, ["GET", "/"], "Accept: */*", "").unwrap();
     assert!(status == 200 && page.to_lowercase().contains("<html"), "{status}");
