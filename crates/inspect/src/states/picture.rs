@@ -143,19 +143,14 @@ fn panel(found: &Comparison, layer: &ComparedLayer, [left, top]: [f64; 2]) -> St
         let (point, place) = (&found.points[index], places[index]);
         let label = visible(&point.label);
         let [cx, cy] = place.map(svg::short);
-        let (radius, ink, out) = match point.occurrence {
-            Some(own) => {
-                let fill = colour(own);
-                marks += &format!(
-                    "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"8\" fill=\"{fill}\"/>{}",
-                    badge(place, own)
-                );
-                (8.0, fill, &mut marks)
-            }
-            None => {
-                others += &format!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.5\" fill=\"{QUIET}\"/>\n");
-                (2.5, QUIET, &mut others)
-            }
+        let (radius, ink, out) = if let Some(own) = point.occurrence {
+            let fill = colour(own);
+            let badge = badge(place, own);
+            marks += &format!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"8\" fill=\"{fill}\"/>{badge}");
+            (8.0, fill, &mut marks)
+        } else {
+            others += &format!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.5\" fill=\"{QUIET}\"/>\n");
+            (2.5, QUIET, &mut others)
         };
         let free = label_place(place, (&label, radius), bounds, &taken);
         if let Some((at, own)) = free {
