@@ -145,8 +145,8 @@ fn panel(found: &Comparison, layer: &ComparedLayer, [left, top]: [f64; 2]) -> St
         let [cx, cy] = place.map(svg::short);
         let (radius, ink, out) = if let Some(own) = point.occurrence {
             let fill = colour(own);
-            marks +=
-                &format!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"8\" fill=\"{fill}\"/>{}", badge(place, own));
+            let badge = badge(place, own);
+            marks += &format!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"8\" fill=\"{fill}\"/>{badge}");
             (8.0, fill, &mut marks)
         } else {
             others += &format!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.5\" fill=\"{QUIET}\"/>\n");
