@@ -83,10 +83,8 @@ impl Task {
     pub(crate) fn label_smoothing(self) -> f32 {
         match self {
             Self::Translation | Self::Classification => 0.1,
-            // Nearly all words have one label.
-            Self::Tagging => 0.0,
-            // The scores of padding are −∞ in a pointer network.
-            Self::LanguageModel | Self::Pointing => 0.0,
+            // Nearly all words have one label, and the scores of padding are −∞ in a pointer network.
+            Self::Tagging | Self::LanguageModel | Self::Pointing => 0.0,
         }
     }
 
