@@ -12,7 +12,7 @@ use crate::ids::Ids;
 use crate::model::ModelConfig;
 use crate::recurrent::RecurrentEncoder;
 use crate::transformer::TransformerEncoder;
-use crate::transformer::bert::{BertEncoder, BertHead};
+use crate::transformer::bert::BertEncoder;
 use crate::window::WindowEncoder;
 use crate::{Error, Result};
 
@@ -42,28 +42,6 @@ pub enum EncoderHead {
     TokenClasses,
     /// Scores of the vocabulary for each token.
     MaskedLanguageModel,
-}
-
-impl From<BertHead> for EncoderHead {
-    fn from(head: BertHead) -> Self {
-        match head {
-            BertHead::None => Self::None,
-            BertHead::Classes => Self::Classes,
-            BertHead::TokenClasses => Self::TokenClasses,
-            BertHead::MaskedLanguageModel => Self::MaskedLanguageModel,
-        }
-    }
-}
-
-impl From<EncoderHead> for BertHead {
-    fn from(head: EncoderHead) -> Self {
-        match head {
-            EncoderHead::None => Self::None,
-            EncoderHead::Classes => Self::Classes,
-            EncoderHead::TokenClasses => Self::TokenClasses,
-            EncoderHead::MaskedLanguageModel => Self::MaskedLanguageModel,
-        }
-    }
 }
 
 /// The label of a row, or of a token, that has none; the loss ignores it.

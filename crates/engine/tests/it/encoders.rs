@@ -8,7 +8,7 @@ use polyhead_attention::Watch;
 use polyhead_engine::classify::{ClassScores, Classifier};
 use polyhead_engine::encoder::embed::cosine;
 use polyhead_engine::encoder::fill::Filler;
-use polyhead_engine::encoder::modules::Normalisation;
+use polyhead_engine::encoder::modules::{Normalisation, SentenceModules};
 use polyhead_engine::encoder::rerank::Reranker;
 use polyhead_engine::encoder::tag::Tagger;
 use polyhead_engine::encoder::{EncoderSummary, TextInput};
@@ -344,7 +344,7 @@ fn vectors_have_the_length_that_is_asked_for() {
         let read: Vec<&TextInput> = read.iter().collect();
         let [model, unit, left] = [Normalisation::AsModel, Normalisation::Unit, Normalisation::Left]
             .map(|normalisation| encoder.vectors(&read, normalisation, None).unwrap());
-        let normalises = encoder.modules().is_some_and(|modules| modules.normalises());
+        let normalises = encoder.modules().is_some_and(SentenceModules::normalises);
         for (index, own) in own.into_iter().enumerate() {
             assert_eq!(own.unwrap().vector, model[index]);
             assert!((length(&unit[index]) - 1.0).abs() < 1e-6);

@@ -32,7 +32,7 @@ fn weight(name: &str, shape: &[usize]) -> Vec<f32> {
     let is_norm = shape.len() == 1 && name.ends_with(".weight");
     let count: usize = shape.iter().product();
     let value = |index: u64| {
-        let bits = (start + index * 2_654_435_761) % (1 << 32) >> 8;
+        let bits = ((start + index * 2_654_435_761) % (1 << 32)) >> 8;
         (bits as f64 / f64::from(1 << 24) - 0.5) * 0.8 + if is_norm { 1.0 } else { 0.0 }
     };
     (0..count as u64).map(|index| value(index) as f32).collect()
@@ -107,7 +107,7 @@ fn assert_near(name: &str, found: &[f32], expected: &Value) {
 }
 
 /// The rows of one text in rows × length × width.
-fn own<'a>(tensor: &'a Tensor, row: usize, length: usize) -> &'a [f32] {
+fn own(tensor: &Tensor, row: usize, length: usize) -> &[f32] {
     let &[_, longest, width] = tensor.shape() else { panic!("three axes") };
     &tensor.data()[row * longest * width..][..length * width]
 }

@@ -9,6 +9,7 @@ use polyhead_attention::multi_head::ProjectionBiases;
 use polyhead_tensor::ops::linear::Activation;
 use serde::{Deserialize, Serialize};
 
+use crate::encoder::EncoderHead;
 use crate::transformer::classes::Pooling;
 use crate::transformer::config::{
     AttentionPattern, Dropout, NormOrder, PositionConfig, RotaryPairing, StackConfig, activation_name,
@@ -31,6 +32,28 @@ pub enum BertHead {
     TokenClasses,
     /// Scores of the vocabulary for each token.
     MaskedLanguageModel,
+}
+
+impl From<BertHead> for EncoderHead {
+    fn from(head: BertHead) -> Self {
+        match head {
+            BertHead::None => Self::None,
+            BertHead::Classes => Self::Classes,
+            BertHead::TokenClasses => Self::TokenClasses,
+            BertHead::MaskedLanguageModel => Self::MaskedLanguageModel,
+        }
+    }
+}
+
+impl From<EncoderHead> for BertHead {
+    fn from(head: EncoderHead) -> Self {
+        match head {
+            EncoderHead::None => Self::None,
+            EncoderHead::Classes => Self::Classes,
+            EncoderHead::TokenClasses => Self::TokenClasses,
+            EncoderHead::MaskedLanguageModel => Self::MaskedLanguageModel,
+        }
+    }
 }
 
 /// The layers between the states and the head.
