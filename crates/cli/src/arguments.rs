@@ -87,7 +87,7 @@ pub(crate) enum Command {
     Info(commands::info::Info),
     /// Compare a model with another implementation, layer by layer
     Parity(commands::parity::Parity),
-    /// Serve models over HTTP: translation (LibreTranslate), generation (OpenAI)
+    /// Serve models over HTTP, as LibreTranslate and OpenAI do
     Serve(Box<commands::serve::Serve>),
     /// Add, list and remove the API keys of a server
     #[command(subcommand)]

@@ -14,9 +14,9 @@ use crate::output_format::LineFormat;
 
 const EXAMPLES: &str = "\
 Examples:
-  polyhead rerank --model ms-marco-MiniLM --query 'cooking rice' --file docs.txt
-  polyhead rerank --model ms-marco-MiniLM --query 'rice' 'boil it' 'a grain' --top 1
-  polyhead rerank --model ms-marco-MiniLM --query 'rice' --raw --format jsonl < docs.txt
+  polyhead rerank -m reranker --query 'cooking rice' --file docs.txt
+  polyhead rerank -m reranker --query 'rice' 'boil it' 'a grain' --top 1
+  polyhead rerank -m reranker --query 'rice' --raw --format jsonl < docs.txt
 
 Reads the query together with each document, and prints one line for each, the best first: the score, the number of the document from 1 and its text, separated by tabs. The score is between 0 and 1 (the sigmoid of the model's output); --raw prints the output itself. --format jsonl has `document`, `score` and `text`. Of a pair that is too long for the model, --truncate cuts the document.";
 

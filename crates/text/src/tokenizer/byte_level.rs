@@ -52,7 +52,7 @@ fn read(vocabulary: &Path, merges: &Path, special: &[String]) -> Result<HuggingF
     tokens.sort_unstable();
     tokens.dedup();
     let is_roberta = special.iter().eq(ROBERTA);
-    let post_processor = match (id("<s>"), id("</s>")) {
+    let template = match (id("<s>"), id("</s>")) {
         _ if !is_roberta => Value::Null,
         (Some(start), Some(end)) => {
             Template { start: ("<s>", start), end: ("</s>", end), pair: PairStyle::TwoEnds }.section()
@@ -69,7 +69,7 @@ fn read(vocabulary: &Path, merges: &Path, special: &[String]) -> Result<HuggingF
         "added_tokens": added(tokens.into_iter()),
         "normalizer": null,
         "pre_tokenizer": byte_level,
-        "post_processor": post_processor,
+        "post_processor": template,
         "decoder": byte_level,
         "model": {
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "",

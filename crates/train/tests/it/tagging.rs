@@ -7,6 +7,8 @@ use polyhead_engine::LoadOptions;
 use polyhead_engine::encoder::LongTexts;
 use polyhead_engine::encoder::tag::Tagger;
 use polyhead_models::ModelConfig;
+use polyhead_models::checkpoint::{CheckpointLayout, with_head};
+use polyhead_models::encoder::EncoderHead;
 use polyhead_random::Random;
 use polyhead_text::spans::spans;
 use polyhead_train::config::{CorpusConfig, Metric, RunConfig, TokenizerConfig};
@@ -72,7 +74,7 @@ fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
     };
     config.train.label_smoothing = 0.0;
     config.validation.metric = Metric::F1;
-    config.model = example.clone();
+    config.model = with_head(example, CheckpointLayout::Polyhead, EncoderHead::TokenClasses).unwrap();
     config.task = Task::Tagging;
     config
 }
@@ -119,8 +121,8 @@ fn a_killed_and_resumed_run_equals_an_uninterrupted_one() {
 fn names_and_numbers_are_learned_and_the_folder_tags_text() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = config(folder.path(), &example());
-    (config.train.max_steps, config.train.r_drop, config.train.ema) = (160, 0.0, 0.0);
-    config.validation.every_steps = 160;
+    (config.train.max_steps, config.train.r_drop, config.train.ema) = (240, 0.0, 0.0);
+    config.validation.every_steps = 240;
     let (outcome, told) = toy::run(&config, RunOptions::default(), 2);
     outcome.unwrap();
     let finished = told.iter().rev().find(|line| line.starts_with("Finished")).unwrap();
