@@ -107,7 +107,9 @@ mod tests {
         let entries = [(&["js/main.js", "js/comparison_page.js"][..], ALL), (&["docs/main.js"][..], DOCS)];
         for (entries, own) in entries {
             let mut order = Vec::new();
-            entries.iter().for_each(|entry| visit(entry, &mut order));
+            for entry in entries {
+                visit(entry, &mut order);
+            }
             let is_reached = |asset: &&Asset| order.iter().any(|other| other.path == asset.path);
             let mut left = own.iter().filter(|asset| asset.extension() == "js");
             assert!(left.all(|asset| is_reached(&asset)), "{entries:?}: some modules are never imported");
