@@ -15,7 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   polyhead tag --model bert-base-NER 'Ada Lovelace lived in London.'
   polyhead tag --model bert-base-NER --format jsonl < sentences.txt
-  polyhead train ner.toml && polyhead tag --model runs/ner --words 'Ada Lovelace lived in London .'
+  polyhead tag --model runs/ner --words 'Ada Lovelace lived in London .'
 
 Each entity gives one line: its first and last character (from 0, the last excluded), its class, the probability and the text, separated by tabs; an empty line follows each text. --format jsonl has a line for each text: `text` and `entities` with `label`, `start`, `end`, `text` and `probability`.
 
