@@ -105,11 +105,15 @@ impl<'a> MatrixMut<'a> {
 
     /// Sets every element.
     pub fn fill(&mut self, value: f32) {
-        for row in 0..self.rows {
-            // SAFETY: the row lies inside the matrix, which is borrowed exclusively.
-            unsafe { std::slice::from_raw_parts_mut(self.data.add(row * self.row_stride), self.cols) }
-                .fill(value);
-        }
+        (0..self.rows).for_each(|row| self.row_mut(row).fill(value));
+    }
+
+    /// # Panics
+    /// If there is no such row.
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        // SAFETY: the row lies inside the matrix, which is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(row * self.row_stride), self.cols) }
     }
 
     /// A handle through which several threads may write, each its own elements.

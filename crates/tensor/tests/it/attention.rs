@@ -1,6 +1,10 @@
 //! Attention: the equation, its gradients, and independence of threads, batch and padding.
 
-use polyhead_tensor::ops::attention::{AttentionOptions, Direction, attention, attention_weights};
+use std::sync::Arc;
+
+use polyhead_tensor::ops::attention::{
+    AttentionOptions, Direction, Pattern, Relative, attention, attention_weights,
+};
 use polyhead_tensor::{Error, Indices, Result, Tape, Tensor, Var};
 use proptest::prelude::*;
 
@@ -157,6 +161,48 @@ fn longer_than_a_block_of_queries() {
     assert_values_and_gradients("130 queries", &sizes.inputs(), fused(&options), |inputs| {
         sizes.equation(inputs, &options, None)
     });
+}
+
+/// More keys than one part: the same as the equation, and as a pattern in which every key is visible, which has no parts.
+#[test]
+fn many_keys_are_attended_to_in_parts() {
+    let sizes = Sizes { batch: 2, q_len: 60, k_len: 2100, n_heads: 2, d_head: 4 };
+    for direction in DIRECTIONS {
+        let few = Sizes { q_len: 3, ..sizes };
+        let lengths = Some(vec![2100, 1500]);
+        let plain = options(2, direction, lengths.clone());
+        assert_values("many keys", &few.inputs(), fused(&plain), |inputs| few.equation(inputs, &plain, None));
+
+        let mut inputs = sizes.inputs();
+        inputs[0].data_mut().iter_mut().for_each(|query| *query *= 20.0);
+        inputs.extend(tensors(&[&[7, 4], &[7, 4]]));
+        let visible: Vec<Vec<std::ops::Range<u32>>> = (0..60)
+            .map(|query| if direction == Direction::Both { 2100 } else { 2041 + query })
+            .map(|end| std::iter::once(0..end).collect())
+            .collect();
+        let pattern = Some(Arc::new(Pattern::new(&visible, 2100, 1)));
+        let bias = Some(tensor(&[2, 60, 2100], 9));
+        let parts = AttentionOptions { dropout: 0.2, bias, ..options(2, direction, lengths) };
+        let whole = AttentionOptions { pattern, direction: Direction::Both, ..parts.clone() };
+        let [(parts, parts_gradients), (whole, whole_gradients)] = [parts, whole].map(|options| {
+            run(&inputs, move |tape, inputs| {
+                let [query, key, value, keys, values] = inputs else { panic!("five inputs") };
+                let relative = Relative { max_distance: 3, keys: keys.clone(), values: Some(values.clone()) };
+                let options = AttentionOptions { relative: Some(relative), ..options.clone() };
+                attention(tape, query, key, value, &options)
+            })
+        });
+        assert_near(&parts, &whole);
+        for (parts, whole) in parts_gradients.iter().zip(&whole_gradients) {
+            assert_near(parts.as_ref().unwrap(), whole.as_ref().unwrap());
+        }
+    }
+}
+
+fn assert_near(a: &Tensor, b: &Tensor) {
+    let largest = b.data().iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let difference = a.data().iter().zip(b.data()).fold(0.0_f32, |most, (a, b)| most.max((a - b).abs()));
+    assert!(largest > 0.0 && difference <= 2e-5 * largest, "{difference} of {largest}");
 }
 
 /// Many heads of long sequences on few threads: a waiting thread must not begin another head inside the first.

@@ -5,6 +5,10 @@ use std::ops::Range;
 
 use super::rows::VisibleColumns;
 
+/// Largest number of keys whose scores are computed at once when a block of queries attends to all keys: scores, weights
+/// and gradients of one part stay in the L2 cache.
+pub(super) const MAX_KEYS: usize = 1024;
+
 /// `count` positions from `first`, `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
@@ -77,10 +81,30 @@ impl Block<'_> {
         self.keys.iter().flat_map(|run| run.positions()).enumerate()
     }
 
-    /// The columns that the query of row `offset` attends to; the first `prefix` columns if the block has no pattern.
+    /// The same queries with `MAX_KEYS` keys at a time; `None` if the block has no more, or has a pattern.
+    pub(super) fn parts(&self) -> Option<impl Iterator<Item = Block<'static>> + use<>> {
+        let (queries, n_keys) = (self.queries, self.n_keys);
+        let is_split = self.seen.is_none() && n_keys > MAX_KEYS;
+        is_split.then(|| {
+            (0..n_keys).step_by(MAX_KEYS).map(move |first| {
+                let count = MAX_KEYS.min(n_keys - first);
+                let keys = Cow::Owned(vec![Run { first, count, step: 1 }]);
+                Block { queries, keys, n_keys: count, seen: None }
+            })
+        })
+    }
+
+    /// Number of columns of the first `prefix` keys, if the keys have no gaps.
+    pub(super) fn seen_prefix(&self, prefix: usize) -> usize {
+        let first = self.keys.first().map_or(0, |run| run.first);
+        prefix.saturating_sub(first).min(self.n_keys)
+    }
+
+    /// The columns that the query of row `offset` attends to; those of the first `prefix` keys if the block has no
+    /// pattern.
     pub(super) fn seen(&self, offset: usize, prefix: usize) -> VisibleColumns<'_> {
         match self.seen {
-            None => VisibleColumns::One(0, prefix),
+            None => VisibleColumns::One(0, self.seen_prefix(prefix)),
             Some(seen) => match seen[offset].as_slice() {
                 [] => VisibleColumns::One(0, 0),
                 [range] => {

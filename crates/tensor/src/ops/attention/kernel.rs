@@ -1,8 +1,9 @@
 //! One head of one row of the batch, forward and backward, block by block.
 
 use super::block::Block;
+use super::pattern::MAX_QUERIES;
 use super::plan::{Address, AttentionPlan};
-use super::rows::{differentiate, recompute_weights, scale, softmax};
+use super::rows::{RunningSoftmax, differentiate, dot, recompute_weights, scale, softmax};
 use crate::gemm::{Matrix, MatrixMut, Output, gemm_serial};
 use crate::lanes::add_assign;
 
@@ -25,6 +26,8 @@ pub(super) struct Scratch {
 pub(super) struct Forward<'a> {
     pub(super) inputs: [&'a [f32]; 3],
     pub(super) logsumexp: &'a [f32],
+    /// The result.
+    pub(super) out: &'a [f32],
     pub(super) gradient: &'a [f32],
 }
 
@@ -123,11 +126,11 @@ impl AttentionPlan {
     pub(super) unsafe fn forward(
         &self,
         index: usize,
-        [query, key, value]: [&[f32]; 3],
+        data: [&[f32]; 3],
         out: Address,
         logsumexp: &mut [f32],
     ) {
-        let (own, group) = self.heads(index);
+        let own = self.heads(index).0;
         SCRATCH.with_borrow_mut(|scratch| {
             for block in self.blocks(own[0]) {
                 // SAFETY: the caller guarantees that nobody else writes this head's columns.
@@ -137,16 +140,68 @@ impl AttentionPlan {
                     context.fill(0.0);
                     continue;
                 }
-                self.weights(index, [query, key], &block, scratch, |query, sum| logsumexp[query] = sum);
-                self.drop_weights(index, &block, &mut scratch.weights);
-                for (column, run) in block.runs() {
-                    let weights = view_columns(&scratch.weights, &block, column, run.count);
-                    let values = self.sides[2].head(value, group, run);
-                    gemm_serial(&mut context, weights, values, first_overwrites(column));
+                if let Some(parts) = block.parts() {
+                    let rows = self.forward_in_parts(index, data, parts, scratch, &mut context);
+                    block.queries().zip(rows).for_each(|(query, row)| logsumexp[query] = row.logsumexp());
+                    continue;
                 }
-                self.mix_relative(&block, scratch, &mut context);
+                self.weights(index, [data[0], data[1]], &block, scratch, |query, sum| logsumexp[query] = sum);
+                self.mix(index, data[2], &block, scratch, &mut context, Output::Overwrite);
             }
         });
+    }
+
+    /// A block of queries that attends to many keys, part of the keys by part: a softmax with a running maximum.
+    fn forward_in_parts(
+        &self,
+        index: usize,
+        [query, key, value]: [&[f32]; 3],
+        parts: impl Iterator<Item = Block<'static>>,
+        scratch: &mut Scratch,
+        context: &mut MatrixMut<'_>,
+    ) -> [RunningSoftmax; MAX_QUERIES] {
+        let mut rows = [RunningSoftmax::EMPTY; MAX_QUERIES];
+        let mut n_queries = 0;
+        let mut output = Output::Overwrite;
+        for part in parts {
+            n_queries = part.queries.count;
+            self.scores(index, [query, key], &part, scratch);
+            let scores = scratch.weights.chunks_exact_mut(part.n_keys);
+            for ((offset, query), (row, scores)) in
+                part.queries().enumerate().zip(rows.iter_mut().zip(scores))
+            {
+                let factor = row.add(scores, part.seen_prefix(self.visible(index / self.n_heads, query)));
+                if output == Output::Accumulate && factor != 1.0 {
+                    scale(context.row_mut(offset), factor);
+                }
+            }
+            self.mix(index, value, &part, scratch, context, output);
+            output = Output::Accumulate;
+        }
+        for (offset, row) in rows.iter().enumerate().take(n_queries) {
+            scale(context.row_mut(offset), row.inverse_total());
+        }
+        rows
+    }
+
+    /// The weights of a block, after dropout, times its values; `output` says whether `context` has other keys' already.
+    fn mix(
+        &self,
+        index: usize,
+        value: &[f32],
+        block: &Block<'_>,
+        scratch: &mut Scratch,
+        context: &mut MatrixMut<'_>,
+        output: Output,
+    ) {
+        let group = self.heads(index).1;
+        self.drop_weights(index, block, &mut scratch.weights);
+        for (column, run) in block.runs() {
+            let weights = view_columns(&scratch.weights, block, column, run.count);
+            let values = self.sides[2].head(value, group, run);
+            gemm_serial(context, weights, values, if column == 0 { output } else { Output::Accumulate });
+        }
+        self.mix_relative(block, scratch, context);
     }
 
     /// context += weights summed by distance · a_V.
@@ -176,18 +231,25 @@ impl AttentionPlan {
             for head in group[1] * heads..(group[1] + 1) * heads {
                 let index = group[0] * self.n_heads + head;
                 for block in self.blocks(group[0]) {
-                    // SAFETY: the same guarantee as for this function.
-                    unsafe { self.block_backward(index, &block, forward, out, scratch) };
-                    if block.n_keys > 0 {
-                        // SAFETY: the same guarantee; `block_backward` has just filled the scratch.
-                        unsafe { self.tables_backward(index, &block, forward, out, scratch) };
+                    let Some(parts) = block.parts() else {
+                        // SAFETY: the same guarantee as for this function.
+                        unsafe {
+                            self.block_backward(index, &block, Output::Overwrite, forward, out, scratch)
+                        };
+                        continue;
+                    };
+                    let mut output = Output::Overwrite;
+                    for part in parts {
+                        // SAFETY: the same guarantee as for this function.
+                        unsafe { self.block_backward(index, &part, output, forward, out, scratch) };
+                        output = Output::Accumulate;
                     }
                 }
             }
         });
     }
 
-    /// Gradients of one block; leaves the weights after dropout and the gradient of the scores in the scratch.
+    /// Gradients of one block; `output` says whether the gradient of the queries has other keys' already.
     ///
     /// # Safety
     /// As for `backward`.
@@ -195,6 +257,7 @@ impl AttentionPlan {
         &self,
         index: usize,
         block: &Block<'_>,
+        output: Output,
         forward: &Forward<'_>,
         out: &Gradient<'_>,
         scratch: &mut Scratch,
@@ -223,16 +286,22 @@ impl AttentionPlan {
         self.drop_weights(index, block, &mut scratch.gradient);
         let rows =
             scratch.gradient.chunks_exact_mut(block.n_keys).zip(scratch.weights.chunks_exact(block.n_keys));
-        rows.for_each(|(gradient, weights)| differentiate(gradient, weights, self.scale));
+        for (query, (gradient, weights)) in block.queries().zip(rows) {
+            let mean = dot(self.out.row(forward.out, own, query), self.out.row(forward.gradient, own, query));
+            differentiate(gradient, weights, mean, self.scale);
+        }
         let queries = self.sides[0].head(query, own, block.queries);
         for (column, run) in block.runs() {
             let scores = view_columns(&scratch.gradient, block, column, run.count);
             let keys = self.sides[1].head(key, group, run);
-            gemm_serial(&mut d_query, scores, keys, first_overwrites(column));
+            let output = if column == 0 { output } else { Output::Accumulate };
+            gemm_serial(&mut d_query, scores, keys, output);
             // SAFETY: these columns belong to this task's head of keys.
             let mut d_key = unsafe { self.sides[1].head_mut(out.sides[1], group, run) };
             gemm_serial(&mut d_key, scores.t(), queries, Output::Accumulate);
         }
+        // SAFETY: the same guarantee; the scratch has the weights after dropout and the gradient of the scores.
+        unsafe { self.tables_backward(index, block, forward, out, scratch) };
     }
 
     /// Recomputes the weights of the forward pass, before and after dropout.
@@ -314,11 +383,6 @@ impl AttentionPlan {
             gemm_serial(&mut target(1, self.out.d_head), weights.t(), d_out, Output::Accumulate);
         }
     }
-}
-
-/// The first run overwrites, later runs accumulate.
-fn first_overwrites(column: usize) -> Output {
-    if column == 0 { Output::Overwrite } else { Output::Accumulate }
 }
 
 /// Columns of a block's scores, read-only.

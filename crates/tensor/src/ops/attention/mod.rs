@@ -2,11 +2,12 @@
 //!
 //! Vaswani et al. 2017. Q is batch × q_len × (n_heads·d_key), K is batch × k_len × (n_key_heads·d_key), V is batch ×
 //! k_len × (n_key_heads·d_value); a head reads its columns in place, and all three may be columns of one projection.
-//! Queries are processed in blocks of 56, so the weights of a whole sequence are never stored (after Dao et al. 2022):
-//! memory grows with the length, not with its square. Keys that no query of a block attends to are skipped. Saved for
-//! the backward pass: the logsumexp of each query's scores. With P the weights, P' the weights after dropout:
+//! Queries are processed in blocks of 56, many keys in parts of 1,024, so the weights of a whole sequence are never
+//! stored (after Dao et al. 2022): memory grows with the length, not with its square. Keys that no query of a block
+//! attends to are skipped. Saved for the backward pass: the result O and the logsumexp of each query's scores. With P the
+//! weights, P' the weights after dropout:
 //!
-//! dV = P'ᵀ·dO, dP = dropout(dO·Vᵀ), dS = P ∘ (dP − rowsum(P ∘ dP)), dQ = scale·dS·K, dK = scale·dSᵀ·Q.
+//! dV = P'ᵀ·dO, dP = dropout(dO·Vᵀ), dS = P ∘ (dP − rowsum(dO ∘ O)), dQ = scale·dS·K, dK = scale·dSᵀ·Q.
 //!
 //! A query that may attend to nothing gives zeros.
 
@@ -164,6 +165,7 @@ pub fn attention<'a>(
         inputs: sides.map(|side| side.var.clone()),
         tables: tables.clone(),
         logsumexp,
+        out: out.clone(),
         plan,
     };
     Ok(tape.record(out, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
@@ -174,6 +176,7 @@ struct AttentionSaved {
     inputs: [Var; 3],
     tables: Vec<Var>,
     logsumexp: Tensor,
+    out: Tensor,
     plan: AttentionPlan,
 }
 
@@ -188,6 +191,7 @@ impl AttentionSaved {
         let forward = Forward {
             inputs: self.inputs.each_ref().map(|input| input.value().data()),
             logsumexp: self.logsumexp.data(),
+            out: self.out.data(),
             gradient: gradient.data(),
         };
         let plan = &self.plan;

@@ -40,6 +40,11 @@ impl HeadLayout {
         (row * self.len + position) * self.stride + self.start + head * self.d_head
     }
 
+    /// Columns of a head at one position.
+    pub(super) fn row(self, data: &[f32], [row, head]: [usize; 2], position: usize) -> &[f32] {
+        &data[self.at(row, head, position)..][..self.d_head]
+    }
+
     /// Columns of a head at the positions of `run`.
     pub(super) fn head(self, data: &[f32], [row, head]: [usize; 2], run: Run) -> Matrix<'_> {
         let data = &data[self.at(row, head, run.first)..];

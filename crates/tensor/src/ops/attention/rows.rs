@@ -47,6 +47,43 @@ pub(super) fn softmax(scores: &mut [f32], seen: VisibleColumns<'_>, scratch: &mu
     logsumexp
 }
 
+/// A softmax over scores that come in parts: the largest score so far and the sum of exp(score − largest).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunningSoftmax {
+    largest: f32,
+    total: f32,
+}
+
+impl RunningSoftmax {
+    pub(super) const EMPTY: Self = Self { largest: f32::NEG_INFINITY, total: 0.0 };
+
+    /// Turns the first `seen` of the next scores into exp(score − largest) and the others into 0; returns the factor for what was
+    /// made of earlier parts.
+    pub(super) fn add(&mut self, scores: &mut [f32], seen: usize) -> f32 {
+        let (scores, hidden) = scores.split_at_mut(seen);
+        hidden.fill(0.0);
+        let largest = self.largest.max(largest_of(scores));
+        if largest == f32::NEG_INFINITY {
+            scores.fill(0.0);
+            return 1.0;
+        }
+        let factor = exp(self.largest - largest);
+        exponentials(scores, largest);
+        *self = Self { largest, total: self.total * factor + sum_of(scores) };
+        factor
+    }
+
+    /// The factor that turns sums over all parts into averages; 0 if nothing was visible.
+    pub(super) fn inverse_total(self) -> f32 {
+        if self.total == 0.0 { 0.0 } else { 1.0 / self.total }
+    }
+
+    /// ∞ if nothing was visible.
+    pub(super) fn logsumexp(self) -> f32 {
+        if self.total == 0.0 { f32::INFINITY } else { self.largest + ln(self.total) }
+    }
+}
+
 /// Recomputes the weights from the scores and their logsumexp.
 pub(super) fn recompute_weights(scores: &mut [f32], seen: VisibleColumns<'_>, logsumexp: f32) {
     let mut done = 0;
@@ -77,6 +114,18 @@ vectorised! {
 }
 
 vectorised! {
+    fn largest_of(scores: &[f32]) -> f32 {
+        max(scores)
+    }
+}
+
+vectorised! {
+    fn sum_of(weights: &[f32]) -> f32 {
+        sum(weights, |weight| weight)
+    }
+}
+
+vectorised! {
     fn exponentials(scores: &mut [f32], logsumexp: f32) {
         for score in scores {
             *score = exp(*score - logsumexp);
@@ -94,9 +143,15 @@ vectorised! {
 }
 
 vectorised! {
-    /// scale · P ∘ (dP − Σ P ∘ dP) in place of dP.
-    pub(super) fn differentiate(gradient: &mut [f32], weights: &[f32], scale: f32) {
-        let mean = sum2(weights, gradient, |weight, gradient| weight * gradient);
+    /// Σ a ∘ b.
+    pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
+        sum2(a, b, |a, b| a * b)
+    }
+}
+
+vectorised! {
+    /// scale · P ∘ (dP − mean) in place of dP, where mean is Σ P ∘ dP.
+    pub(super) fn differentiate(gradient: &mut [f32], weights: &[f32], mean: f32, scale: f32) {
         for (gradient, weight) in gradient.iter_mut().zip(weights) {
             *gradient = scale * weight * (*gradient - mean);
         }

@@ -33,7 +33,7 @@ pub(crate) use table::{Lane, Table, WIDTH, lanes_of};
 /// Random numbers of the initial vectors.
 const INIT: u64 = 0x1417;
 /// Negative samples of skip-gram, which a batch shares. More cost time; fewer cost accuracy on analogies.
-const SHARED_BY_SKIP_GRAM: Sharing = Sharing { samples: 2 * WIDTH, rows: usize::MAX };
+const SHARED_BY_SKIP_GRAM: Sharing = Sharing { samples: 8 * WIDTH, rows: usize::MAX };
 /// Negative samples of CBOW, which few rows share: a sample that moves by the sum over a batch costs accuracy on analogies.
 const SHARED_BY_CBOW: Sharing = Sharing { samples: WIDTH, rows: 2 * ROWS };
 
@@ -49,7 +49,7 @@ struct Cut {
 impl Cut {
     /// Most words of the text in a round, and in a batch.
     const MAX_ROUND: usize = 512;
-    const MAX_BATCH: usize = 64;
+    const MAX_BATCH: usize = 128;
     /// Occurrences of the most frequent word in a round, at the default learning rate, window and number of negative samples.
     /// Its row moves by all of them at once: with many more, the vectors of small vocabularies grow without bound.
     const MAX_REPEATS: f64 = 7.0;
