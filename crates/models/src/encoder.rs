@@ -44,6 +44,20 @@ pub enum EncoderHead {
     MaskedLanguageModel,
 }
 
+impl EncoderHead {
+    /// An encoder with this head in words, and a hint at the commands that use it.
+    pub fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::None => ("an encoder without a head", "use it with polyhead embed, similar or search"),
+            Self::Classes => {
+                ("a classifier of texts", "use it with polyhead classify; with one label, polyhead rerank")
+            }
+            Self::TokenClasses => ("a classifier of tokens", "use it with polyhead tag"),
+            Self::MaskedLanguageModel => ("a model of masked words", "use it with polyhead fill"),
+        }
+    }
+}
+
 /// The label of a row, or of a token, that has none; the loss ignores it.
 pub const NO_LABEL: u32 = u32::MAX;
 

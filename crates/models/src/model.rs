@@ -568,7 +568,7 @@ impl Model {
     pub fn into_sequence_to_sequence(self) -> Result<SequenceToSequence> {
         match self {
             Self::SequenceToSequence(model) => Ok(model),
-            other => Err(other.view().instead_of(View::SequenceToSequence)),
+            other => Err(other.instead_of(View::SequenceToSequence)),
         }
     }
 
@@ -579,7 +579,7 @@ impl Model {
     pub fn into_encoder(self) -> Result<Encoder> {
         match self {
             Self::Encoder(model) => Ok(model),
-            other => Err(other.view().instead_of(View::Encoder)),
+            other => Err(other.instead_of(View::Encoder)),
         }
     }
 
@@ -590,7 +590,7 @@ impl Model {
     pub fn into_language_model(self) -> Result<LanguageModel> {
         match self {
             Self::LanguageModel(model) => Ok(model),
-            other => Err(other.view().instead_of(View::LanguageModel)),
+            other => Err(other.instead_of(View::LanguageModel)),
         }
     }
 
@@ -603,6 +603,17 @@ impl Model {
         }
     }
 
+    /// The error about this model where one of another view was expected.
+    fn instead_of(&self, expected: View) -> Error {
+        let (found, hint) = match self {
+            Self::SequenceToSequence(_) => (self.view().name(), "use it with polyhead translate"),
+            Self::Encoder(model) => model.head().describe(),
+            Self::LanguageModel(_) => (self.view().name(), "use it with polyhead generate"),
+            Self::Pointer(_) => (self.view().name(), "use it with polyhead point"),
+        };
+        Error::View { found, expected: expected.name(), hint }
+    }
+
     /// The model as a pointer network.
     ///
     /// # Errors
@@ -610,30 +621,19 @@ impl Model {
     pub fn into_pointer(self) -> Result<PointerNetwork> {
         match self {
             Self::Pointer(model) => Ok(model),
-            other => Err(other.view().instead_of(View::Pointer)),
+            other => Err(other.instead_of(View::Pointer)),
         }
     }
 }
 
 impl View {
-    /// The kind of model in words, as in "a text classifier".
+    /// The kind of model in words, as in "a language model".
     pub fn name(self) -> &'static str {
         match self {
             Self::SequenceToSequence => "a sequence-to-sequence model",
-            Self::Encoder => "a text classifier",
+            Self::Encoder => "a text encoder or classifier",
             Self::LanguageModel => "a language model",
             Self::Pointer => "a pointer network",
         }
-    }
-
-    /// The error about a model of this view where another was expected.
-    pub fn instead_of(self, expected: Self) -> Error {
-        let hint = match self {
-            Self::SequenceToSequence => "use it with polyhead translate",
-            Self::Encoder => "use it with polyhead classify",
-            Self::LanguageModel => "use it with polyhead generate",
-            Self::Pointer => "use it with polyhead point",
-        };
-        Error::View { found: self.name(), expected: expected.name(), hint }
     }
 }

@@ -97,7 +97,7 @@ fn a_model_that_does_something_else_is_refused_with_the_command_that_uses_it() {
         (
             &["parity", "--model", "window/model", "--reference", "window/model/model.safetensors"],
             2,
-            "a text classifier",
+            "a classifier of texts",
         ),
         (&["classify", "A"], 2, "--model"),
     ] {

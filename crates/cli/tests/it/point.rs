@@ -77,7 +77,9 @@ fn a_pointer_network_is_trained_run_scored_drawn_and_inspected() {
     assert!(err.contains("--line 99, but the input has 20 lines"), "{err}");
     let err = run(&["classify", "-m", "run", "text"], "").failed(1);
     assert!(
-        err.contains("a pointer network, expected a text classifier\nhint: use it with polyhead point"),
+        err.contains(
+            "a pointer network, expected a text encoder or classifier\nhint: use it with polyhead point"
+        ),
         "{err}"
     );
 }

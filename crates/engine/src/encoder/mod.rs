@@ -119,7 +119,7 @@ impl TextEncoder {
         self.max_len
     }
 
-    /// An error unless the model has this head; `command` is what uses other heads.
+    /// An error unless the model has this head.
     ///
     /// # Errors
     /// If the head is another one.
@@ -128,8 +128,8 @@ impl TextEncoder {
         if found == expected {
             return Ok(());
         }
-        let message = format!("{}, expected {}", described(found).0, described(expected).0);
-        Err(Error::file(&self.folder, message, described(found).1))
+        let ((name, hint), (wanted, _)) = (found.describe(), expected.describe());
+        Err(Error::file(&self.folder, format!("{name}, expected {wanted}"), hint))
     }
 
     /// The tokens of a text that the model reads.
@@ -256,17 +256,5 @@ impl TextEncoder {
             batch = batch.with_types(&types);
         }
         Ok(batch.to_device(&self.parameters.device())?)
-    }
-}
-
-/// A head in words, and the command that uses it.
-fn described(head: EncoderHead) -> (&'static str, &'static str) {
-    match head {
-        EncoderHead::None => ("an encoder without a head", "use it with polyhead embed, similar or search"),
-        EncoderHead::Classes => {
-            ("a classifier of texts", "use it with polyhead classify; with one label, polyhead rerank")
-        }
-        EncoderHead::TokenClasses => ("a classifier of tokens", "use it with polyhead tag"),
-        EncoderHead::MaskedLanguageModel => ("a model of masked words", "use it with polyhead fill"),
     }
 }

@@ -18,7 +18,7 @@ Examples:
   polyhead data check --tsv train.tsv.gz --test-tsv test.tsv.gz
   polyhead data check --tsv train.tsv --languages en,de
   polyhead data check --jsonl pairs.jsonl --fields en,de --format json
-  polyhead data check --labels --csv train.csv --columns text,label --valid valid.csv
+  polyhead data check --labels --csv train.csv --columns text,label
   polyhead data check --conll train.txt --valid valid.txt
 
 --labels checks texts with labels, --conll and --tags words with tags: labels that occur once or in the validation text alone, imbalance, the same text with different labels, validation texts that are in the training text too.
