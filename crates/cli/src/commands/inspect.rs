@@ -43,12 +43,12 @@ Examples:
   polyhead inspect --to tr --without cross:1:3 --skip encoder:0 'The cat'
   polyhead inspect -m runs/ab/attention/model AABA
   polyhead inspect -m bert-base-uncased --heads all 'The [MASK] ate the mouse.'
-  polyhead inspect -m all-MiniLM-L6-v2 --compare bank 'I bank only at my local bank.'
-  polyhead inspect -m all-MiniLM-L6-v2 --compare bank --out bank.svg \
+  polyhead inspect -m MiniLM --compare bank 'I bank only at my local bank.'
+  polyhead inspect -m all-MiniLM-L6-v2 --compare bank --out bank.svg \\
       'the bank of the river' 'a bank account' 'the bank lends money'
   polyhead inspect -m runs/pointer/sort/model '{\"numbers\": [42, 7, 99]}'
   polyhead inspect -m gpt2 --generate 5 --lens 'The cat sat on the'
-  polyhead inspect -m gpt2 --contributions=last:Ġmat --without decoder:5:1 'The cat sat on the'
+  polyhead inspect -m gpt2 --contributions=last:Ġmat 'The cat sat on the'
 
 The text is passed to the model as one sentence, with the tag of the target language. The attention weights are those of one forward pass over the text and its translation. By default the terminal shows the cross-attention that alignments are read from (the second-last layer, or the last of two; mean over heads), the probability of each token with its alternatives, and the entropy of every head in bits.
 

@@ -30,7 +30,7 @@ Examples:
       --listen 0.0.0.0:5000 --keys keys.txt --require-key
   polyhead serve --max-memory 512M --per-minute 60 --cors https://shop.example
   polyhead serve --model gpt2 --model chat=llama-chat --deadline 300
-  curl -H 'content-type: application/json' http://127.0.0.1:5000/v1/completions \\
+  curl -H 'content-type: application/json' localhost:5000/v1/completions \\
       -d '{\"model\": \"gpt2\", \"prompt\": \"Once upon a time\", \"max_tokens\": 40}'
   polyhead serve --model all-MiniLM-L6-v2 --model ms-marco-MiniLM
   curl -H 'content-type: application/json' http://127.0.0.1:5000/v1/embeddings \\

@@ -24,7 +24,7 @@ use crate::report::{grouped, thread_pool};
 const EXAMPLES: &str = "\
 Examples:
   polyhead bench run --workload minilm --threads 2
-  polyhead bench run --workload encoder --device cuda --dtype bf16 --format jsonl
+  polyhead bench run --workload encoder --device cuda --dtype bf16
 
 sequences_per_s counts rows of a batch; all rows have the same length. On a GPU, the passes are replayed as a CUDA graph; breakdown, in the JSON, has the milliseconds of a pass for each kind of work.";
 

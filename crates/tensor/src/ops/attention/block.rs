@@ -81,17 +81,21 @@ impl Block<'_> {
         self.keys.iter().flat_map(|run| run.positions()).enumerate()
     }
 
-    /// The same queries with `MAX_KEYS` keys at a time; `None` if the block has no more, or has a pattern.
-    pub(super) fn parts(&self) -> Option<impl Iterator<Item = Block<'static>> + use<>> {
-        let (queries, n_keys) = (self.queries, self.n_keys);
-        let is_split = self.seen.is_none() && n_keys > MAX_KEYS;
-        is_split.then(|| {
-            (0..n_keys).step_by(MAX_KEYS).map(move |first| {
-                let count = MAX_KEYS.min(n_keys - first);
-                let keys = Cow::Owned(vec![Run { first, count, step: 1 }]);
-                Block { queries, keys, n_keys: count, seen: None }
-            })
-        })
+    /// True if the scores are computed for `MAX_KEYS` keys at a time.
+    pub(super) fn has_parts(&self) -> bool {
+        self.seen.is_none() && self.n_keys > MAX_KEYS
+    }
+
+    /// The same queries with some of the keys each, one after the other.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Block<'_>> {
+        let whole = (!self.has_parts()).then(|| Block { keys: Cow::Borrowed(&self.keys), ..*self });
+        let end = if self.has_parts() { self.n_keys } else { 0 };
+        let parts = (0..end).step_by(MAX_KEYS).map(move |first| {
+            let count = MAX_KEYS.min(end - first);
+            let keys = Cow::Owned(vec![Run { first, count, step: 1 }]);
+            Block { queries: self.queries, keys, n_keys: count, seen: None }
+        });
+        whole.into_iter().chain(parts)
     }
 
     /// Number of columns of the first `prefix` keys, if the keys have no gaps.

@@ -140,8 +140,8 @@ impl AttentionPlan {
                     context.fill(0.0);
                     continue;
                 }
-                if let Some(parts) = block.parts() {
-                    let rows = self.forward_in_parts(index, data, parts, scratch, &mut context);
+                if block.has_parts() {
+                    let rows = self.forward_in_parts(index, data, &block, scratch, &mut context);
                     block.queries().zip(rows).for_each(|(query, row)| logsumexp[query] = row.logsumexp());
                     continue;
                 }
@@ -156,15 +156,13 @@ impl AttentionPlan {
         &self,
         index: usize,
         [query, key, value]: [&[f32]; 3],
-        parts: impl Iterator<Item = Block<'static>>,
+        block: &Block<'_>,
         scratch: &mut Scratch,
         context: &mut MatrixMut<'_>,
     ) -> [RunningSoftmax; MAX_QUERIES] {
         let mut rows = [RunningSoftmax::EMPTY; MAX_QUERIES];
-        let mut n_queries = 0;
         let mut output = Output::Overwrite;
-        for part in parts {
-            n_queries = part.queries.count;
+        for part in block.parts() {
             self.scores(index, [query, key], &part, scratch);
             let scores = scratch.weights.chunks_exact_mut(part.n_keys);
             for ((offset, query), (row, scores)) in
@@ -178,7 +176,7 @@ impl AttentionPlan {
             self.mix(index, value, &part, scratch, context, output);
             output = Output::Accumulate;
         }
-        for (offset, row) in rows.iter().enumerate().take(n_queries) {
+        for (offset, row) in rows.iter().enumerate().take(block.queries.count) {
             scale(context.row_mut(offset), row.inverse_total());
         }
         rows
@@ -231,15 +229,8 @@ impl AttentionPlan {
             for head in group[1] * heads..(group[1] + 1) * heads {
                 let index = group[0] * self.n_heads + head;
                 for block in self.blocks(group[0]) {
-                    let Some(parts) = block.parts() else {
-                        // SAFETY: the same guarantee as for this function.
-                        unsafe {
-                            self.block_backward(index, &block, Output::Overwrite, forward, out, scratch)
-                        };
-                        continue;
-                    };
                     let mut output = Output::Overwrite;
-                    for part in parts {
+                    for part in block.parts() {
                         // SAFETY: the same guarantee as for this function.
                         unsafe { self.block_backward(index, &part, output, forward, out, scratch) };
                         output = Output::Accumulate;
