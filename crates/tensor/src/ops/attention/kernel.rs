@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::pattern::MAX_QUERIES;
-use super::plan::{Address, AttentionPlan};
+use super::plan::{Address, AttentionPlan, Head, HeadGradient};
 use super::rows::{RunningSoftmax, differentiate, dot, recompute_weights, scale, softmax};
 use crate::gemm::{Matrix, MatrixMut, Output, gemm_serial};
 use crate::lanes::add_assign;
@@ -20,6 +20,19 @@ pub(super) struct Scratch {
     gradient: Vec<f32>,
     by_distance: Vec<f32>,
     row: Vec<f32>,
+    /// Copies of keys and values, and the sums of their gradients.
+    copies: [Vec<f32>; 2],
+    sums: [Vec<f32>; 2],
+}
+
+/// The backward pass of one head of keys and values.
+struct HeadBackward<'a> {
+    forward: &'a Forward<'a>,
+    out: &'a Gradient<'a>,
+    /// Keys and values.
+    heads: [Head<'a>; 2],
+    /// Their gradients.
+    sums: [HeadGradient; 2],
 }
 
 /// Inputs of the backward pass.
@@ -44,12 +57,13 @@ impl AttentionPlan {
     pub(super) fn weights(
         &self,
         index: usize,
-        data: [&[f32]; 2],
+        query: &[f32],
+        keys: Head<'_>,
         block: &Block<'_>,
         scratch: &mut Scratch,
         mut take: impl FnMut(usize, f32),
     ) {
-        self.scores(index, data, block, scratch);
+        self.scores(index, query, keys, block, scratch);
         let row = index / self.n_heads;
         let Scratch { weights, row: spare, .. } = scratch;
         let rows = block.queries().zip(weights.chunks_exact_mut(block.n_keys));
@@ -60,14 +74,14 @@ impl AttentionPlan {
     }
 
     /// Scores of a block of queries, scaled and with the bias, queries × keys, into `weights` of the scratch.
-    fn scores(&self, index: usize, [query, key]: [&[f32]; 2], block: &Block<'_>, scratch: &mut Scratch) {
-        let (own, group) = self.heads(index);
+    fn scores(&self, index: usize, query: &[f32], keys: Head<'_>, block: &Block<'_>, scratch: &mut Scratch) {
+        let own = self.heads(index).0;
         let Scratch { weights: out, by_distance, .. } = scratch;
         out.resize(block.queries.count * block.n_keys, 0.0);
         let queries = self.sides[0].head(query, own, block.queries);
         for (column, run) in block.runs() {
-            let keys = self.sides[1].head(key, group, run);
-            gemm_serial(&mut columns_of(out, block, column, run.count), queries, keys.t(), Output::Overwrite);
+            let keys = keys.rows(run).t();
+            gemm_serial(&mut columns_of(out, block, column, run.count), queries, keys, Output::Overwrite);
         }
         if let Some(relative) = &self.options.relative {
             by_distance.resize(block.queries.count * relative.n_distances(), 0.0);
@@ -126,12 +140,16 @@ impl AttentionPlan {
     pub(super) unsafe fn forward(
         &self,
         index: usize,
-        data: [&[f32]; 3],
+        [query, key, value]: [&[f32]; 3],
         out: Address,
         logsumexp: &mut [f32],
     ) {
-        let own = self.heads(index).0;
+        let (own, group) = self.heads(index);
         SCRATCH.with_borrow_mut(|scratch| {
+            let mut copies = std::mem::take(&mut scratch.copies);
+            let [of_keys, of_values] = &mut copies;
+            let keys = self.head(1, key, group, of_keys);
+            let values = self.head(2, value, group, of_values);
             for block in self.blocks(own[0]) {
                 // SAFETY: the caller guarantees that nobody else writes this head's columns.
                 let mut context = unsafe { self.out.head_mut(out, own, block.queries) };
@@ -141,13 +159,15 @@ impl AttentionPlan {
                     continue;
                 }
                 if block.has_parts() {
-                    let rows = self.forward_in_parts(index, data, &block, scratch, &mut context);
+                    let rows =
+                        self.forward_in_parts(index, query, [keys, values], &block, scratch, &mut context);
                     block.queries().zip(rows).for_each(|(query, row)| logsumexp[query] = row.logsumexp());
                     continue;
                 }
-                self.weights(index, [data[0], data[1]], &block, scratch, |query, sum| logsumexp[query] = sum);
-                self.mix(index, data[2], &block, scratch, &mut context, Output::Overwrite);
+                self.weights(index, query, keys, &block, scratch, |query, sum| logsumexp[query] = sum);
+                self.mix(index, values, &block, scratch, &mut context, Output::Overwrite);
             }
+            scratch.copies = copies;
         });
     }
 
@@ -155,7 +175,8 @@ impl AttentionPlan {
     fn forward_in_parts(
         &self,
         index: usize,
-        [query, key, value]: [&[f32]; 3],
+        query: &[f32],
+        [keys, values]: [Head<'_>; 2],
         block: &Block<'_>,
         scratch: &mut Scratch,
         context: &mut MatrixMut<'_>,
@@ -163,7 +184,7 @@ impl AttentionPlan {
         let mut rows = [RunningSoftmax::EMPTY; MAX_QUERIES];
         let mut output = Output::Overwrite;
         for part in block.parts() {
-            self.scores(index, [query, key], &part, scratch);
+            self.scores(index, query, keys, &part, scratch);
             let scores = scratch.weights.chunks_exact_mut(part.n_keys);
             for ((offset, query), (row, scores)) in
                 part.queries().enumerate().zip(rows.iter_mut().zip(scores))
@@ -173,7 +194,7 @@ impl AttentionPlan {
                     scale(context.row_mut(offset), factor);
                 }
             }
-            self.mix(index, value, &part, scratch, context, output);
+            self.mix(index, values, &part, scratch, context, output);
             output = Output::Accumulate;
         }
         for (offset, row) in rows.iter().enumerate().take(block.queries.count) {
@@ -186,18 +207,21 @@ impl AttentionPlan {
     fn mix(
         &self,
         index: usize,
-        value: &[f32],
+        values: Head<'_>,
         block: &Block<'_>,
         scratch: &mut Scratch,
         context: &mut MatrixMut<'_>,
         output: Output,
     ) {
-        let group = self.heads(index).1;
         self.drop_weights(index, block, &mut scratch.weights);
         for (column, run) in block.runs() {
             let weights = view_columns(&scratch.weights, block, column, run.count);
-            let values = self.sides[2].head(value, group, run);
-            gemm_serial(context, weights, values, if column == 0 { output } else { Output::Accumulate });
+            gemm_serial(
+                context,
+                weights,
+                values.rows(run),
+                if column == 0 { output } else { Output::Accumulate },
+            );
         }
         self.mix_relative(block, scratch, context);
     }
@@ -219,24 +243,43 @@ impl AttentionPlan {
     /// Nobody else writes these heads' columns of the three gradients, or row `task` of the tables.
     pub(super) unsafe fn backward(&self, task: usize, forward: &Forward<'_>, out: &Gradient<'_>) {
         let group = [task / self.n_key_heads, task % self.n_key_heads];
-        let all = super::block::Run { first: 0, count: self.k_len, step: 1 };
-        for side in [1, 2] {
-            // SAFETY: the caller guarantees that nobody else writes this head's columns.
-            unsafe { self.sides[side].head_mut(out.sides[side], group, all) }.fill(0.0);
-        }
         let heads = self.n_heads / self.n_key_heads;
         SCRATCH.with_borrow_mut(|scratch| {
+            let (mut copies, mut sums) =
+                (std::mem::take(&mut scratch.copies), std::mem::take(&mut scratch.sums));
+            let [of_keys, of_values] = &mut copies;
+            let [sum_of_keys, sum_of_values] = &mut sums;
+            let head_backward = HeadBackward {
+                forward,
+                out,
+                heads: [
+                    self.head(1, forward.inputs[1], group, of_keys),
+                    self.head(2, forward.inputs[2], group, of_values),
+                ],
+                // SAFETY: the caller guarantees that nobody else writes this head's columns.
+                sums: unsafe {
+                    [
+                        self.head_gradient(1, out.sides[1], group, sum_of_keys),
+                        self.head_gradient(2, out.sides[2], group, sum_of_values),
+                    ]
+                },
+            };
             for head in group[1] * heads..(group[1] + 1) * heads {
                 let index = group[0] * self.n_heads + head;
                 for block in self.blocks(group[0]) {
                     let mut output = Output::Overwrite;
                     for part in block.parts() {
                         // SAFETY: the same guarantee as for this function.
-                        unsafe { self.block_backward(index, &part, output, forward, out, scratch) };
+                        unsafe { self.block_backward(index, &part, output, &head_backward, scratch) };
                         output = Output::Accumulate;
                     }
                 }
             }
+            for (side, sum) in [1, 2].into_iter().zip(&sums) {
+                // SAFETY: the caller guarantees that nobody else writes this head's columns.
+                unsafe { self.store_gradient(side, out.sides[side], group, sum) };
+            }
+            (scratch.copies, scratch.sums) = (copies, sums);
         });
     }
 
@@ -249,29 +292,27 @@ impl AttentionPlan {
         index: usize,
         block: &Block<'_>,
         output: Output,
-        forward: &Forward<'_>,
-        out: &Gradient<'_>,
+        &HeadBackward { forward, out, heads: [keys, values], sums: [d_keys, d_values] }: &HeadBackward<'_>,
         scratch: &mut Scratch,
     ) {
-        let (own, group) = self.heads(index);
-        let [query, key, value] = forward.inputs;
+        let own = self.heads(index).0;
+        let query = forward.inputs[0];
         // SAFETY: the caller guarantees that nobody else writes these columns.
         let mut d_query = unsafe { self.sides[0].head_mut(out.sides[0], own, block.queries) };
         if block.n_keys == 0 {
             d_query.fill(0.0);
             return;
         }
-        self.recompute(index, [query, key], block, forward.logsumexp, scratch);
+        self.recompute(index, query, keys, block, forward.logsumexp, scratch);
         let d_out = self.out.head(forward.gradient, own, block.queries);
         scratch.gradient.resize(block.queries.count * block.n_keys, 0.0);
         for (column, run) in block.runs() {
             // SAFETY: these columns belong to this task's head of values.
-            let mut d_value = unsafe { self.sides[2].head_mut(out.sides[2], group, run) };
+            let mut d_values = unsafe { d_values.rows(run) };
             let dropped = view_columns(&scratch.dropped, block, column, run.count);
-            gemm_serial(&mut d_value, dropped.t(), d_out, Output::Accumulate);
-            let values = self.sides[2].head(value, group, run);
+            gemm_serial(&mut d_values, dropped.t(), d_out, Output::Accumulate);
             let mut target = columns_of(&mut scratch.gradient, block, column, run.count);
-            gemm_serial(&mut target, d_out, values.t(), Output::Overwrite);
+            gemm_serial(&mut target, d_out, values.rows(run).t(), Output::Overwrite);
         }
         self.distances_of_output(block, d_out, scratch);
         self.drop_weights(index, block, &mut scratch.gradient);
@@ -284,12 +325,11 @@ impl AttentionPlan {
         let queries = self.sides[0].head(query, own, block.queries);
         for (column, run) in block.runs() {
             let scores = view_columns(&scratch.gradient, block, column, run.count);
-            let keys = self.sides[1].head(key, group, run);
             let output = if column == 0 { output } else { Output::Accumulate };
-            gemm_serial(&mut d_query, scores, keys, output);
+            gemm_serial(&mut d_query, scores, keys.rows(run), output);
             // SAFETY: these columns belong to this task's head of keys.
-            let mut d_key = unsafe { self.sides[1].head_mut(out.sides[1], group, run) };
-            gemm_serial(&mut d_key, scores.t(), queries, Output::Accumulate);
+            let mut d_keys = unsafe { d_keys.rows(run) };
+            gemm_serial(&mut d_keys, scores.t(), queries, Output::Accumulate);
         }
         // SAFETY: the same guarantee; the scratch has the weights after dropout and the gradient of the scores.
         unsafe { self.tables_backward(index, block, forward, out, scratch) };
@@ -299,12 +339,13 @@ impl AttentionPlan {
     fn recompute(
         &self,
         index: usize,
-        data: [&[f32]; 2],
+        query: &[f32],
+        keys: Head<'_>,
         block: &Block<'_>,
         logsumexp: &[f32],
         scratch: &mut Scratch,
     ) {
-        self.scores(index, data, block, scratch);
+        self.scores(index, query, keys, block, scratch);
         let Scratch { weights, dropped, .. } = scratch;
         for (offset, (query, scores)) in
             block.queries().zip(weights.chunks_exact_mut(block.n_keys)).enumerate()

@@ -122,9 +122,11 @@ pub fn attention_weights<'a>(
     let data = [query, key].map(|side| side.var.value().data());
     let sequence = (plan.q_len * plan.k_len).max(1);
     out.data_mut().par_chunks_mut(sequence).enumerate().for_each(|(index, out)| {
+        let mut copy = Vec::new();
+        let keys = plan.head(1, data[1], plan.heads(index).1, &mut copy);
         SCRATCH.with_borrow_mut(|scratch| {
             for block in plan.blocks(index / plan.n_heads).filter(|block| block.n_keys > 0) {
-                plan.weights(index, data, &block, scratch, |_, _| {});
+                plan.weights(index, data[0], keys, &block, scratch, |_, _| {});
                 for (query, weights) in block.queries().zip(scratch.weights.chunks_exact(block.n_keys)) {
                     for (column, key) in block.keys_by_column() {
                         out[query * plan.k_len + key] = weights[column];

@@ -1,6 +1,6 @@
 //! Checked sizes and options of one attention, and the memory layout of the heads.
 
-use super::block::Block;
+use super::block::{Block, MAX_KEYS, Run};
 use super::pattern::MAX_QUERIES;
 use super::{AttentionOptions, Columns, Direction};
 use crate::Result;
@@ -8,8 +8,6 @@ use crate::error::shape;
 use crate::gemm::{Matrix, MatrixMut};
 use crate::ops::dropout::DropoutMask;
 use crate::tape::Tape;
-
-use super::block::Run;
 
 /// Layout of the heads of query, key or value in their tensor.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +23,11 @@ pub(crate) struct HeadLayout {
 }
 
 impl HeadLayout {
+    /// One head in a buffer of its own.
+    fn alone(len: usize, d_head: usize) -> Self {
+        Self { len, stride: d_head, start: 0, n_heads: 1, d_head }
+    }
+
     /// Columns of all heads.
     pub(crate) fn width(self) -> usize {
         self.n_heads * self.d_head
@@ -77,6 +80,40 @@ pub(super) struct Address(pub(super) *mut f32);
 unsafe impl Send for Address {}
 // SAFETY: as for Send: the address itself never changes.
 unsafe impl Sync for Address {}
+
+/// The keys or values of one head: its columns in their tensor, or a copy.
+#[derive(Clone, Copy)]
+pub(super) struct Head<'a> {
+    data: &'a [f32],
+    layout: HeadLayout,
+    at: [usize; 2],
+}
+
+impl<'a> Head<'a> {
+    /// The rows of `run`.
+    pub(super) fn rows(self, run: Run) -> Matrix<'a> {
+        self.layout.head(self.data, self.at, run)
+    }
+}
+
+/// Where the gradient of [`Head`] is summed.
+#[derive(Clone, Copy)]
+pub(super) struct HeadGradient {
+    address: Address,
+    layout: HeadLayout,
+    at: [usize; 2],
+}
+
+impl HeadGradient {
+    /// The rows of `run`.
+    ///
+    /// # Safety
+    /// Nobody else accesses them meanwhile.
+    pub(super) unsafe fn rows<'a>(self, run: Run) -> MatrixMut<'a> {
+        // SAFETY: the caller guarantees it.
+        unsafe { self.layout.head_mut(self.address, self.at, run) }
+    }
+}
 
 /// Sizes and options, the same for every head.
 pub(crate) struct AttentionPlan {
@@ -157,6 +194,70 @@ impl AttentionPlan {
     pub(super) fn heads(&self, index: usize) -> ([usize; 2], [usize; 2]) {
         let (row, head) = (index / self.n_heads, index % self.n_heads);
         ([row, head], [row, head / (self.n_heads / self.n_key_heads)])
+    }
+
+    /// A head of the keys (side 1) or values (side 2). Rows of a head lie far apart in their tensor, so that many of them
+    /// use few sets of a cache and many pages: then they are copied to `copy` once, for all blocks of queries.
+    pub(super) fn head<'a>(
+        &self,
+        side: usize,
+        data: &'a [f32],
+        at: [usize; 2],
+        copy: &'a mut Vec<f32>,
+    ) -> Head<'a> {
+        let layout = self.sides[side];
+        if !self.copies_heads() {
+            return Head { data, layout, at };
+        }
+        copy.clear();
+        (0..layout.len).for_each(|position| copy.extend_from_slice(layout.row(data, at, position)));
+        Head { data: copy, layout: HeadLayout::alone(layout.len, layout.d_head), at: [0, 0] }
+    }
+
+    /// True if keys and values of a head are copied, and their gradients summed in buffers of their own.
+    pub(super) fn copies_heads(&self) -> bool {
+        self.options.pattern.is_none() && self.k_len > MAX_KEYS && self.q_len > MAX_QUERIES
+    }
+
+    /// Where the gradient of keys (side 1) or values (side 2) is summed: in its tensor, or in `sum`, both set to 0.
+    ///
+    /// # Safety
+    /// Nobody else accesses this head's columns of the tensor at `address`.
+    pub(super) unsafe fn head_gradient(
+        &self,
+        side: usize,
+        address: Address,
+        at: [usize; 2],
+        sum: &mut Vec<f32>,
+    ) -> HeadGradient {
+        let layout = self.sides[side];
+        if self.copies_heads() {
+            sum.clear();
+            sum.resize(layout.len * layout.d_head, 0.0);
+            let alone = HeadLayout::alone(layout.len, layout.d_head);
+            return HeadGradient { address: Address(sum.as_mut_ptr()), layout: alone, at: [0, 0] };
+        }
+        let gradient = HeadGradient { address, layout, at };
+        // SAFETY: the caller guarantees that nobody else accesses these columns.
+        unsafe { gradient.rows(Run { first: 0, count: self.k_len, step: 1 }) }.fill(0.0);
+        gradient
+    }
+
+    /// Copies a gradient that was summed in a buffer of its own to its tensor.
+    ///
+    /// # Safety
+    /// As for [`Self::head_gradient`].
+    pub(super) unsafe fn store_gradient(&self, side: usize, address: Address, at: [usize; 2], sum: &[f32]) {
+        if !self.copies_heads() {
+            return;
+        }
+        let layout = self.sides[side];
+        let all = Run { first: 0, count: layout.len, step: 1 };
+        // SAFETY: the caller guarantees that nobody else accesses these columns.
+        let mut target = unsafe { layout.head_mut(address, at, all) };
+        for (position, row) in sum.chunks_exact(layout.d_head.max(1)).enumerate() {
+            target.row_mut(position).copy_from_slice(row);
+        }
     }
 
     /// The blocks of a row of the batch.
