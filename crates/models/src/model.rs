@@ -370,6 +370,14 @@ impl ModelConfig {
         }
     }
 
+    /// Size and channels of images; `None` for a model of text.
+    pub fn images(&self) -> Option<ImageSpec> {
+        match self {
+            Self::Vision(own) => Some(ImageSpec { size: own.image_size, channels: own.channels }),
+            _ => None,
+        }
+    }
+
     /// Channels, rows and columns of a patch; none for a model of text.
     pub(crate) fn patch_shape(&self) -> Vec<usize> {
         match self {
