@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use polyhead_inspect::overlay::Overlay;
 use polyhead_inspect::png;
 use polyhead_text::output::Output;
 
@@ -35,6 +36,15 @@ impl PictureFormat {
             hint: "SVG stays sharp at any size; PNG is for programs that cannot show SVG".into(),
         };
         Ok(Self::of(path).ok_or_else(wrong)?)
+    }
+
+    /// Writes an image with attention on it in this format.
+    pub(crate) fn save_overlay(self, path: &Path, overlay: &Overlay) -> Result<()> {
+        match self {
+            Self::Svg => Output::save(path, overlay.svg().as_bytes())?,
+            Self::Png => Output::save(path, &overlay.png(PNG_SCALE)?)?,
+        }
+        Ok(())
     }
 
     /// Writes an SVG in this format.

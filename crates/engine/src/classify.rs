@@ -164,11 +164,17 @@ impl Classifier {
 
     /// Labels with these probabilities, the most probable first; ties keep the order of the labels.
     pub fn classes(&self, probabilities: &[f32]) -> Vec<Class> {
-        let labels = self.model().labels().iter().zip(probabilities);
-        let mut classes: Vec<Class> = labels
-            .map(|(label, &probability)| Class { label: label.clone(), probability: probability.into() })
-            .collect();
-        classes.sort_by(|a, b| b.probability.total_cmp(&a.probability));
-        classes
+        ranked(self.model().labels(), probabilities)
     }
+}
+
+/// Labels with these probabilities, the most probable first; ties keep the order of the labels.
+pub(crate) fn ranked(labels: &[String], probabilities: &[f32]) -> Vec<Class> {
+    let mut classes: Vec<Class> = labels
+        .iter()
+        .zip(probabilities)
+        .map(|(label, &probability)| Class { label: label.clone(), probability: probability.into() })
+        .collect();
+    classes.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+    classes
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. [`load`](load()) loads a folder onto a device; [`tokenizers`] finds its tokenisers.
 //! 2. [`encoder`] gives vectors of texts, classes of tokens, masked words and scores of pairs; [`classify`] is text classification, [`generate`] continues prompts, which [`chat`] makes of messages,
-//!    [`perplexity`] measures a text, [`point`] runs pointer networks and [`puzzle`]
+//!    [`perplexity`] measures a text, [`mod@image`] classifies images, [`point`] runs pointer networks and [`puzzle`]
 //!    makes data for them. A further task is a module beside these; translation, with its languages, sentences
 //!    and documents, is a crate of its own above this one.
 
@@ -11,6 +11,7 @@ pub mod classify;
 pub mod encoder;
 pub mod error;
 pub mod generate;
+pub mod image;
 pub mod load;
 pub mod perplexity;
 pub mod point;
@@ -24,5 +25,6 @@ pub use classify::Classifier;
 pub use encoder::{LongTexts, TextEncoder};
 pub use error::{Error, Result};
 pub use generate::Generator;
+pub use image::ImageClassifier;
 pub use load::{LoadOptions, load};
 pub use point::PointEngine;

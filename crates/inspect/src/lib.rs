@@ -6,7 +6,7 @@
 //! 3. [`selection`] chooses layers and heads, [`export`] writes a trace as JSON or as arrays, [`heat_map`] draws weights as SVG
 //!    and in terminals; [`label`] makes hidden characters visible.
 //! 4. [`draw`] draws positional encodings and masks; [`chart`] draws line charts (losses, scores, learning rates of runs);
-//!    [`word_map`] draws maps of words.
+//!    [`word_map`] draws maps of words, [`overlay`] attention on an image.
 //! 5. [`palette`] has the colours of all pictures, [`font`] is the embedded font of all pictures, and measures text; [`svg`] has the common parts of every SVG; [`png`]
 //!    renders any of these SVGs.
 
@@ -21,6 +21,7 @@ pub mod font;
 pub mod heat_map;
 pub mod label;
 pub mod matrix;
+pub mod overlay;
 pub mod palette;
 pub mod png;
 pub mod rollout;

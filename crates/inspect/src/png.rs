@@ -22,6 +22,11 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
 
 /// Renders an SVG as PNG, with `scale` pixels per SVG unit.
 pub fn render(svg: &str, scale: f32) -> Result<Vec<u8>> {
+    pixels(svg, scale)?.encode_png().map_err(|error| Error::Png { found: error.to_string() })
+}
+
+/// The pixels of an SVG, with `scale` of them per SVG unit.
+pub(crate) fn pixels(svg: &str, scale: f32) -> Result<Pixmap> {
     let nothing =
         ImageHrefResolver { resolve_data: Box::new(|_, _, _| None), resolve_string: Box::new(|_, _| None) };
     let options = Options {
@@ -40,7 +45,7 @@ pub fn render(svg: &str, scale: f32) -> Result<Vec<u8>> {
     }
     let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(size_error)?;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| Error::Png { found: error.to_string() })
+    Ok(pixels)
 }
 
 #[cfg(test)]

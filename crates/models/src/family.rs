@@ -15,11 +15,12 @@ use crate::recurrent::{
     RecurrentLanguageModelConfig, StatePooling,
 };
 use crate::transformer::bert::{BertConfig, Transform};
-use crate::transformer::config::{AttentionPattern, PositionConfig, StackConfig, Tie};
+use crate::transformer::config::{AttentionPattern, Dropout, PositionConfig, StackConfig, Tie};
 use crate::transformer::language_model::Biases;
 use crate::transformer::{
     Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig, describe,
 };
+use crate::vision::{ImagePooling, ImageSpec, ImageTokens, VisionConfig};
 use crate::window::{WindowEncoderConfig, WindowInput, WindowLanguageModelConfig};
 
 /// The config of a model family.
@@ -50,6 +51,9 @@ pub(crate) trait Family: Serialize + DeserializeOwned + Default + Clone + Partia
 
     /// The same config completed from the training data.
     fn with_data(&self, data: &DataSpec) -> Self;
+
+    /// Longest sequence in tokens.
+    fn max_len(&self) -> usize;
 
     /// Checks that the config is consistent.
     fn check(&self) -> Result<()>;
@@ -88,6 +92,10 @@ impl Family for TransformerConfig {
         // The decoder starts from padding, as in Marian's models, so that other programs can run the model.
         let start_id = pad_id;
         Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, unknown_id, ..self.clone() }
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
     }
 
     fn check(&self) -> Result<()> {
@@ -153,6 +161,10 @@ impl Family for RecurrentConfig {
         Self { source_vocab_size, target_vocab_size, pad_id, end_id, start_id, unknown_id, ..self.clone() }
     }
 
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
     fn check(&self) -> Result<()> {
         self.validate()
     }
@@ -186,6 +198,10 @@ impl Family for TransformerEncoderConfig {
         Self { vocab_size, pad_id, labels, ..self.clone() }
     }
 
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
     fn check(&self) -> Result<()> {
         self.validate()
     }
@@ -215,6 +231,10 @@ impl Family for WindowEncoderConfig {
     fn with_data(&self, data: &DataSpec) -> Self {
         let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
         Self { vocab_size, pad_id, labels, ..self.clone() }
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
     }
 
     fn check(&self) -> Result<()> {
@@ -252,6 +272,10 @@ impl Family for AveragingEncoderConfig {
     fn with_data(&self, data: &DataSpec) -> Self {
         let DataSpec { vocab_sizes: [vocab_size, _], pad_id, labels, .. } = data.clone();
         Self { vocab_size, pad_id, labels, ..self.clone() }
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
     }
 
     fn check(&self) -> Result<()> {
@@ -302,6 +326,10 @@ impl Family for TransformerLanguageModelConfig {
         Self { vocab_size, pad_id, end_id, start_id: end_id, ..self.clone() }
     }
 
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
     fn check(&self) -> Result<()> {
         self.validate()
     }
@@ -332,6 +360,10 @@ impl Family for WindowLanguageModelConfig {
         let &DataSpec { vocab_sizes: [vocab_size, _], pad_id, end_id, .. } = data;
         // Sequences are packed one after the other, so the end of one is the start of the next.
         Self { vocab_size, pad_id, end_id, start_id: end_id, ..self.clone() }
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
     }
 
     fn check(&self) -> Result<()> {
@@ -377,6 +409,10 @@ impl Family for RecurrentEncoderConfig {
         Self { vocab_size, pad_id, labels, ..self.clone() }
     }
 
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
     fn check(&self) -> Result<()> {
         self.validate()
     }
@@ -413,6 +449,10 @@ impl Family for RecurrentLanguageModelConfig {
         Self { vocab_size, pad_id, end_id, start_id: end_id, ..self.clone() }
     }
 
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
     fn check(&self) -> Result<()> {
         self.validate()
     }
@@ -443,6 +483,10 @@ impl Family for PointerConfig {
     fn with_data(&self, data: &DataSpec) -> Self {
         let PointSpec { offset, scale, answer, shortest } = data.points.clone();
         Self { d_point: offset.len(), offset, scale, answer, shortest, ..self.clone() }
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
     }
 
     fn check(&self) -> Result<()> {
@@ -510,12 +554,64 @@ impl Family for BertConfig {
         Self { vocab_size, special_tokens, pad_id, labels, ..self.clone() }
     }
 
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
     fn check(&self) -> Result<()> {
         self.validate()
     }
 
     fn describe(&self) -> Vec<(&'static str, String)> {
         describe::bert(self)
+    }
+}
+
+impl Family for VisionConfig {
+    const MODEL_TYPE: &'static str = "polyhead_vit";
+    const PRESETS: &'static [&'static str] = &["small", "tiny", "base"];
+    const DERIVED: &'static [&'static str] = &["image_size", "channels", "labels"];
+    const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
+    const STACKS: &'static [&'static str] = &["encoder"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::named(name)
+    }
+
+    fn example() -> Self {
+        let dropout = Dropout { embedding: 0.1, residual: 0.1, ..Self::default().dropout };
+        Self {
+            d_model: 12,
+            encoder: StackConfig::new(2, 3, 10),
+            patch_size: 3,
+            norm_epsilon: 1e-5,
+            stochastic_depth: 0.2,
+            dropout,
+            ..Self::default()
+        }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        let mean = Self { tokens: ImageTokens::None, pooling: ImagePooling::Mean, ..Self::example() };
+        let both = Self { tokens: ImageTokens::Distilled, pooling: ImagePooling::Both, ..Self::example() };
+        vec![mean, both]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let DataSpec { labels, images: ImageSpec { size: image_size, channels }, .. } = data.clone();
+        Self { image_size, channels, labels, ..self.clone() }
+    }
+
+    fn max_len(&self) -> usize {
+        self.length()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        self.describe()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! 1. [`model`] is any model; [`sequence_to_sequence`], [`encoder`] and [`language_model`] are the views that other crates use.
 //! 2. [`transformer`] holds the families of *Attention Is All You Need*, [`window`] and [`averaging`] baselines without attention,
-//!    [`mod@pointer`] the pointer network, [`recurrent`] the models before;
+//!    [`mod@pointer`] the pointer network, [`vision`] the Vision Transformer, [`recurrent`] the models before;
 //!    [`copying`] lets their decoders copy words of the source.
 //! 3. [`decode`] generates token by token; it uses a model only through [`decode::NextToken`].
 //! 4. [`checkpoint`] loads and saves models; [`parity`] compares a model with another implementation.
@@ -25,6 +25,7 @@ pub mod sequence_to_sequence;
 pub mod shortlist;
 mod text_state;
 pub mod transformer;
+pub mod vision;
 pub mod window;
 
 pub use copying::{CopyShare, Copying, TrainingLoss};
@@ -37,3 +38,4 @@ pub use pointer::PointerNetwork;
 pub use sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence, SpecialIds};
 pub use shortlist::{LexicalShortlist, LexicalTable, Shortlist, Shortlisted};
 pub use transformer::{Attribution, ResidualStream, StreamPart};
+pub use vision::ImageEncoder;

@@ -39,6 +39,7 @@ use crate::transformer::{
     TransformerConfig, TransformerEncoder, TransformerEncoderConfig, TransformerLanguageModel,
     TransformerLanguageModelConfig, Translator,
 };
+use crate::vision::{ImageEncoder, ImageSpec, VisionConfig};
 use crate::window::{WindowEncoder, WindowEncoderConfig, WindowLanguageModel, WindowLanguageModelConfig};
 use crate::{Error, Result};
 
@@ -54,6 +55,8 @@ pub enum Model {
     LanguageModel(LanguageModel),
     /// Maps a sequence of points to a sequence of their positions.
     Pointer(PointerNetwork),
+    /// Maps an image to class scores.
+    Image(ImageEncoder),
 }
 
 /// The config of a model of any family; `model_type` names the family in files.
@@ -93,6 +96,9 @@ pub enum ModelConfig {
     /// A BERT-like encoder.
     #[serde(rename = "polyhead_bert")]
     Bert(BertConfig),
+    /// A Vision Transformer.
+    #[serde(rename = "polyhead_vit")]
+    Vision(VisionConfig),
 }
 
 /// The view of a model, which determines the tasks it can do and the objective it is trained with.
@@ -106,6 +112,8 @@ pub enum View {
     LanguageModel,
     /// See [`PointerNetwork`].
     Pointer,
+    /// See [`ImageEncoder`].
+    Image,
 }
 
 /// The part of a config that the training data determines.
@@ -125,6 +133,8 @@ pub struct DataSpec {
     pub special_tokens: bool,
     /// The points of a pointer network.
     pub points: PointSpec,
+    /// The images of an image classifier.
+    pub images: ImageSpec,
 }
 
 /// How an encoder reads texts.
@@ -151,6 +161,7 @@ macro_rules! of_family {
             ModelConfig::RecurrentLanguageModel($own) => $body,
             ModelConfig::Pointer($own) => $body,
             ModelConfig::Bert($own) => $body,
+            ModelConfig::Vision($own) => $body,
         }
     };
 }
@@ -165,7 +176,7 @@ impl ModelConfig {
     }
 
     /// The default config of every family, the default family first.
-    fn families() -> [Self; 11] {
+    fn families() -> [Self; 12] {
         [
             Self::Transformer(TransformerConfig::default()),
             Self::Recurrent(RecurrentConfig::default()),
@@ -178,6 +189,7 @@ impl ModelConfig {
             Self::RecurrentLanguageModel(RecurrentLanguageModelConfig::default()),
             Self::Pointer(PointerConfig::default()),
             Self::Bert(BertConfig::default()),
+            Self::Vision(VisionConfig::default()),
         ]
     }
 
@@ -195,7 +207,7 @@ impl ModelConfig {
     }
 
     /// All values of `model_type` in Polyhead's own files.
-    pub(crate) fn model_types() -> [&'static str; 11] {
+    pub(crate) fn model_types() -> [&'static str; 12] {
         Self::families().map(|family| family.model_type())
     }
 
@@ -300,6 +312,7 @@ impl ModelConfig {
             | Self::WindowLanguageModel(_)
             | Self::RecurrentLanguageModel(_) => View::LanguageModel,
             Self::Pointer(_) => View::Pointer,
+            Self::Vision(_) => View::Image,
         }
     }
 
@@ -313,12 +326,13 @@ impl ModelConfig {
         }
     }
 
-    /// Longest sequence in tokens.
+    /// Longest sequence in tokens; of an image classifier, the number of learned tokens and patches.
     pub fn max_len(&self) -> usize {
-        of_family!(self, own => own.max_len)
+        of_family!(self, own => Family::max_len(own))
     }
 
-    /// Vocabulary sizes of source and target; twice the same for a model of one text, 0 for a pointer network.
+    /// Vocabulary sizes of source and target; twice the same for a model of one text, 0 for a model that reads no
+    /// text.
     pub fn vocab_sizes(&self) -> [usize; 2] {
         match self {
             Self::Transformer(own) => [own.source_vocab_size, own.target_vocab_size],
@@ -330,7 +344,7 @@ impl ModelConfig {
             Self::WindowLanguageModel(own) => [own.vocab_size; 2],
             Self::RecurrentEncoder(own) => [own.vocab_size; 2],
             Self::RecurrentLanguageModel(own) => [own.vocab_size; 2],
-            Self::Pointer(_) => [0; 2],
+            Self::Pointer(_) | Self::Vision(_) => [0; 2],
             Self::Bert(own) => [own.vocab_size; 2],
         }
     }
@@ -352,6 +366,23 @@ impl ModelConfig {
             // The texts of a batch, of which there are fewer than this.
             Self::Bert(own) if own.head == BertHead::None => 1 << 16,
             Self::Bert(own) => own.labels.len(),
+            Self::Vision(own) => own.labels.len(),
+        }
+    }
+
+    /// Size and channels of images; `None` for a model of text.
+    pub fn images(&self) -> Option<ImageSpec> {
+        match self {
+            Self::Vision(own) => Some(ImageSpec { size: own.image_size, channels: own.channels }),
+            _ => None,
+        }
+    }
+
+    /// Channels, rows and columns of a patch; none for a model of text.
+    pub(crate) fn patch_shape(&self) -> Vec<usize> {
+        match self {
+            Self::Vision(own) => vec![own.channels, own.patch_size, own.patch_size],
+            _ => Vec::new(),
         }
     }
 
@@ -375,7 +406,8 @@ impl ModelConfig {
             | Self::AveragingEncoder(_)
             | Self::RecurrentEncoder(_)
             | Self::Pointer(_)
-            | Self::Bert(_) => None,
+            | Self::Bert(_)
+            | Self::Vision(_) => None,
         }
     }
 
@@ -446,6 +478,7 @@ impl ModelConfig {
                 let second = if own.head == BertHead::None { target } else { 0 };
                 rows * (source + second) * own.activation_elements()
             }
+            Self::Vision(own) => rows * source * own.activation_elements(),
         }
     }
 
@@ -497,6 +530,7 @@ family!(RecurrentEncoderConfig, RecurrentEncoder);
 family!(RecurrentLanguageModelConfig, RecurrentLanguageModel);
 family!(PointerConfig, Pointer);
 family!(BertConfig, Bert);
+family!(VisionConfig, Vision);
 
 impl From<&ModelConfig> for ModelConfig {
     fn from(config: &ModelConfig) -> Self {
@@ -538,6 +572,7 @@ impl Model {
             }
             ModelConfig::Pointer(own) => Self::Pointer(PointerNetwork::new(own, parameters)?),
             ModelConfig::Bert(own) => Self::Encoder(BertEncoder::new(own, parameters)?.into()),
+            ModelConfig::Vision(own) => Self::Image(ImageEncoder::new(own, parameters)?),
         })
     }
 
@@ -548,6 +583,7 @@ impl Model {
             Self::Encoder(model) => model.config(),
             Self::LanguageModel(model) => model.config(),
             Self::Pointer(model) => model.config().into(),
+            Self::Image(model) => model.config().into(),
         }
     }
 
@@ -558,6 +594,7 @@ impl Model {
             Self::Encoder(model) => model.sites(),
             Self::LanguageModel(model) => model.sites(),
             Self::Pointer(model) => model.sites(),
+            Self::Image(model) => model.sites(),
         }
     }
 
@@ -600,6 +637,18 @@ impl Model {
             Self::Encoder(_) => View::Encoder,
             Self::LanguageModel(_) => View::LanguageModel,
             Self::Pointer(_) => View::Pointer,
+            Self::Image(_) => View::Image,
+        }
+    }
+
+    /// The model as an image classifier.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub fn into_image(self) -> Result<ImageEncoder> {
+        match self {
+            Self::Image(model) => Ok(model),
+            other => Err(other.view().instead_of(View::Image)),
         }
     }
 
@@ -610,6 +659,7 @@ impl Model {
             Self::Encoder(model) => model.head().describe(),
             Self::LanguageModel(_) => (self.view().name(), "use it with polyhead generate"),
             Self::Pointer(_) => (self.view().name(), "use it with polyhead point"),
+            Self::Image(_) => (self.view().name(), "use it with polyhead classify --image"),
         };
         Error::View { found, expected: expected.name(), hint }
     }
@@ -634,6 +684,7 @@ impl View {
             Self::Encoder => "a text encoder or classifier",
             Self::LanguageModel => "a language model",
             Self::Pointer => "a pointer network",
+            Self::Image => "an image classifier",
         }
     }
 }

@@ -43,6 +43,8 @@ pub enum Event {
     Examined(Box<CheckReport>),
     /// The labels of the training and validation text were checked.
     Labels(Box<LabelReport>),
+    /// Classes of images with a single training image.
+    RareClasses(Vec<String>),
     /// A tokeniser is being trained.
     TrainingTokenizer,
     /// The corpora were read and encoded.

@@ -21,8 +21,11 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Reads a file and hashes it.
+    /// Reads a file, or the files below a folder in the order of their names, and hashes them.
     pub fn of(path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return Self::of_folder(path);
+        }
         let mut file = File::open(path).map_err(|error| Error::io(path, "open", error))?;
         let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 18]);
         loop {
@@ -32,6 +35,24 @@ impl Fingerprint {
             }
             hash.update(&buffer[..n]);
             bytes += n as u64;
+        }
+        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { path: path.to_owned(), bytes, sha256 })
+    }
+
+    /// The sum of the sizes of the files below a folder, and the hash of their names and hashes.
+    fn of_folder(path: &Path) -> Result<Self> {
+        let error = |error| Error::io(path, "read", error);
+        let mut entries: Vec<PathBuf> = std::fs::read_dir(path)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+            .map_err(error)?;
+        entries.sort();
+        let (mut hash, mut bytes) = (Sha256::new(), 0);
+        for entry in entries {
+            let own = Self::of(&entry)?;
+            let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            hash.update(format!("{name}\0{}\n", own.sha256));
+            bytes += own.bytes;
         }
         let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { path: path.to_owned(), bytes, sha256 })

@@ -15,7 +15,7 @@ use crate::checkpoint::{Checkpoints, write_sums};
 use crate::config::{FinalModel, Metric, RunConfig};
 use crate::event::{BetterCheckpoint, ComparedModel, Comparison};
 use crate::model_folder::ModelFolder;
-use crate::objective::{Candidate, Objective, Validation, ValidationSet as _};
+use crate::objective::{Candidate, Dataset as _, Objective, Validation, ValidationSet as _};
 use crate::preparation::Preparation;
 use crate::run_folder::MODEL;
 use crate::state::{TrainerState, ValidationRecord};
@@ -80,7 +80,9 @@ impl<O: Objective> Finish<'_, O> {
         let objective = O::new(model)?;
         let path = folder.join(MODEL);
         let dtype = run.checkpoint.dtype;
-        let model_folder = ModelFolder { run, config: &config, vocabulary: preparation.vocabulary.as_ref() };
+        let files = &preparation.data.files();
+        let model_folder =
+            ModelFolder { run, config: &config, vocabulary: preparation.vocabulary.as_ref(), files };
         let readme = |validation: Option<&Validation>| model_card(run, state, &made_of, validation);
         model_folder.write(&path, &parameters, dtype, &readme(None))?;
         let mut validation = known;
@@ -152,7 +154,8 @@ impl<O: Objective> Finish<'_, O> {
         // Removed when dropped.
         let folder = checkpoints.begin(self.state.step)?;
         let vocabulary = self.preparation.vocabulary.as_ref();
-        let model_folder = ModelFolder { run: self.run, config: &config, vocabulary };
+        let files = &self.preparation.data.files();
+        let model_folder = ModelFolder { run: self.run, config: &config, vocabulary, files };
         model_folder.write(folder.folder(), &parameters, Dtype::F32, "")?;
         let candidate = Candidate {
             objective: &objective,

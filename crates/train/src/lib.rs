@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The task decides the training objective: `translation` for sentence pairs, `classification` for labelled texts, `tagging` for
-//! words with a tag each, `language_model` and `masked_language_model` for plain text, `contrastive` for pairs with one meaning.
+//! words with a tag each, `language_model` and `masked_language_model` for plain text, `contrastive` for pairs with one meaning,
+//! `image_classification` for images.
 //!
 //! Same config, same text, same machine → the same weights to the bit, with any number of threads, whether or not the run was
 //! killed and resumed.
@@ -23,6 +24,7 @@ mod error;
 pub mod event;
 pub mod fingerprint;
 mod finish;
+mod image_classification;
 pub mod init;
 mod labels;
 mod language_model;

@@ -22,6 +22,8 @@ pub(crate) struct ModelFolder<'a> {
     pub(crate) config: &'a ModelConfig,
     /// `None` for a task without text.
     pub(crate) vocabulary: Option<&'a Vocabulary>,
+    /// Names and texts of files that follow from the data.
+    pub(crate) files: &'a [(&'static str, String)],
 }
 
 impl ModelFolder<'_> {
@@ -43,6 +45,9 @@ impl ModelFolder<'_> {
         if self.run.task == Task::Contrastive {
             let longest = self.run.data.max_length.min(self.config.max_len());
             modules::save(folder, self.config.d_model(), longest)?;
+        }
+        for (name, text) in self.files {
+            Output::save(folder.join(name), text.as_bytes())?;
         }
         let settings = [
             self.generation().map(|value| (GENERATION, value)),

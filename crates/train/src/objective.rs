@@ -10,6 +10,7 @@
 //! | `masked_language_model` | plain text | cross-entropy of hidden tokens | accuracy, loss |
 //! | `contrastive` | pairs of texts | cross-entropy of the partner in a batch | accuracy of the nearest text, loss |
 //! | `pointing` | points with an order | cross-entropy of the next point | accuracy of whole answers, loss |
+//! | `image_classification` | labelled images | cross-entropy of labels | accuracy, F1, loss |
 //!
 //! A new task is a folder that implements these traits, a variant of `Task` (`task.rs`; the compiler names the rest), and its
 //! line in `run::train`. A new model family for a known task needs nothing here.
@@ -124,6 +125,11 @@ pub(crate) trait Dataset: Sync {
 
     /// Rows not used.
     fn skipped(&self) -> &SkippedRows;
+
+    /// Names and texts of files that the model folder has because of the data.
+    fn files(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 
     /// True if every epoch tokenises the text again (BPE-dropout, augmentation), which takes time.
     fn resamples_each_epoch(&self) -> bool;

@@ -11,6 +11,7 @@ use polyhead_text::doctor::{CheckOptions, check, check_labels};
 use crate::config::{AugmentConfig, CorpusConfig, RunConfig, VocabularySharing};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
+use crate::image_classification;
 use crate::objective::{Dataset as _, Objective, Prepared, ValidationSet as _};
 use crate::run_corpus::RunCorpus;
 use crate::run_folder::Provenance;
@@ -49,6 +50,8 @@ pub(crate) struct Corpora {
 impl Corpora {
     pub(crate) fn new(config: &RunConfig) -> Result<Self> {
         let read = |corpora: &[CorpusConfig], place: &str| {
+            // Images are read by their task.
+            let corpora = if config.task == Task::ImageClassification { &[] } else { corpora };
             corpora.iter().map(|corpus| RunCorpus::new(corpus, config.task, place)).collect::<Result<_>>()
         };
         let data = &config.data;
@@ -115,9 +118,9 @@ impl<O: Objective> Preparation<O> {
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Self> {
         let known = match &config.init {
-            Some(own) => Some(Vocabulary::of_model(own, &config.model)?),
-            None if stage == Stage::Begun => Vocabulary::find(folder)?,
-            None => None,
+            Some(own) if config.task.has_text() => Some(Vocabulary::of_model(own, &config.model)?),
+            _ if stage == Stage::Begun => Vocabulary::find(folder)?,
+            _ => None,
         };
         let vocabulary = match known {
             Some(known) => Some(known),
@@ -139,8 +142,8 @@ impl<O: Objective> Preparation<O> {
         let origin = Provenance {
             version: env!("CARGO_PKG_VERSION").into(),
             seed: config.seed,
-            train: Corpora::fingerprints(&corpora.train)?,
-            valid: Corpora::fingerprints(&corpora.valid)?,
+            train: fingerprints(&corpora.train, &config.data.train)?,
+            valid: fingerprints(&corpora.valid, &config.data.valid)?,
             tokenizer: tokenizer_files
                 .iter()
                 .filter(|path| path.exists())
@@ -149,6 +152,13 @@ impl<O: Objective> Preparation<O> {
         };
         Ok(Self { vocabulary, model, data, valid, origin })
     }
+}
+
+/// The fingerprints of corpora, or of the images that the config names instead.
+fn fingerprints(corpora: &[RunCorpus], images: &[CorpusConfig]) -> Result<Vec<Fingerprint>> {
+    let mut found = Corpora::fingerprints(corpora)?;
+    found.extend(image_classification::fingerprints(images)?);
+    Ok(found)
 }
 
 /// Refuses settings for sentence pairs, which would be ignored for `purpose`.

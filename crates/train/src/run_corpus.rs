@@ -5,9 +5,9 @@
 
 use polyhead_text::corpus::Corpus;
 
-use crate::Result;
 use crate::config::CorpusConfig;
 use crate::task::Task;
+use crate::{Error, Result};
 
 /// A corpus with its languages and repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,10 @@ impl RunCorpus {
             }
             Task::Tagging => config.tagged(place)?,
             Task::LanguageModel | Task::MaskedLanguageModel => config.plain_text(place)?,
+            Task::ImageClassification => {
+                let message = "images, expected a corpus of text";
+                return Err(Error::config(place, message, "name a recipe of a model of text"));
+            }
         };
         Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })
     }

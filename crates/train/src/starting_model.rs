@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use polyhead_engine::encoder::modules::SentenceModules;
 use polyhead_models::checkpoint::{Checkpoint, load, load_parameters, read_config, with_head};
-use polyhead_models::{Encoder, ModelConfig, View};
+use polyhead_models::{Model, ModelConfig, View};
 use polyhead_tensor::{Parameters, Tensor};
 
 use crate::task::Task;
 use crate::{Error, Result};
 
 /// First parts of the names of parameters between the states and the output.
-const HEADS: [&str; 6] = ["classes", "token_classes", "output", "transform", "classifier", "pooler"];
+const HEADS: [&str; 7] =
+    ["classes", "distilled_classes", "token_classes", "output", "transform", "classifier", "pooler"];
 
 /// Parts of a model that do not come from the folder that it starts from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(crate) fn config(init: &Path, task: Option<Task>) -> Result<(ModelConfig, Ta
 /// Sets the parameters of a model to the weights of a folder, as far as it has them.
 pub(crate) fn adopt(init: &Path, config: &ModelConfig, parameters: &mut Parameters) -> Result<Adopted> {
     let folder = &model_folder(init)?;
-    if config.view() != View::Encoder {
+    if !matches!(config.view(), View::Encoder | View::Image) {
         let (own, layout) = read_config(folder)?;
         load_parameters(folder, own, layout, parameters)?;
         // An int8 model is dequantised.
@@ -53,9 +54,13 @@ pub(crate) fn adopt(init: &Path, config: &ModelConfig, parameters: &mut Paramete
     }
     let Checkpoint { model, parameters: mut theirs, .. } = load(folder, None)?;
     theirs.unprepare();
-    let their_model = model.into_encoder()?;
-    let model = Encoder::new(config, &mut Parameters::default())?;
-    let has_same_head = their_model.head() == model.head() && their_model.labels() == model.labels();
+    let own = Model::new(config, &mut Parameters::default())?;
+    let has_same_head = if config.view() == View::Image {
+        model.into_image()?.labels() == own.into_image()?.labels()
+    } else {
+        let (theirs, own) = (model.into_encoder()?, own.into_encoder()?);
+        theirs.head() == own.head() && theirs.labels() == own.labels()
+    };
     let found: HashMap<&str, &Tensor> = theirs.iter().map(|(_, name, value)| (name, value)).collect();
     let source = |name: &str| {
         if has_same_head || !HEADS.contains(&part(name).as_str()) {

@@ -31,6 +31,9 @@ pub enum Task {
     /// Order of points; see `pointing`.
     #[serde(rename = "pointer")]
     Pointing,
+    /// Label of an image; see `image_classification`.
+    #[serde(rename = "classify-images")]
+    ImageClassification,
 }
 
 impl Task {
@@ -41,6 +44,7 @@ impl Task {
             View::Encoder => Self::Classification,
             View::LanguageModel => Self::LanguageModel,
             View::Pointer => Self::Pointing,
+            View::Image => Self::ImageClassification,
         }
     }
 
@@ -53,6 +57,7 @@ impl Task {
             }
             Self::LanguageModel => View::LanguageModel,
             Self::Pointing => View::Pointer,
+            Self::ImageClassification => View::Image,
         }
     }
 
@@ -63,7 +68,7 @@ impl Task {
             Self::Tagging => Some(EncoderHead::TokenClasses),
             Self::MaskedLanguageModel => Some(EncoderHead::MaskedLanguageModel),
             Self::Contrastive => Some(EncoderHead::None),
-            Self::Translation | Self::LanguageModel | Self::Pointing => None,
+            Self::Translation | Self::LanguageModel | Self::Pointing | Self::ImageClassification => None,
         }
     }
 
@@ -77,6 +82,7 @@ impl Task {
             Self::MaskedLanguageModel => "masked-language-model",
             Self::Contrastive => "contrastive",
             Self::Pointing => "pointer",
+            Self::ImageClassification => "classify-images",
         }
     }
 
@@ -84,7 +90,7 @@ impl Task {
     pub fn command(self) -> &'static str {
         match self {
             Self::Translation => "translate",
-            Self::Classification => "classify",
+            Self::Classification | Self::ImageClassification => "classify",
             Self::Tagging => "tag",
             Self::LanguageModel => "generate",
             Self::MaskedLanguageModel => "fill",
@@ -97,7 +103,9 @@ impl Task {
     pub(crate) fn metric(self) -> Metric {
         match self {
             Self::Translation => Metric::Bleu,
-            Self::Classification | Self::Contrastive | Self::Pointing => Metric::Accuracy,
+            Self::Classification | Self::Contrastive | Self::Pointing | Self::ImageClassification => {
+                Metric::Accuracy
+            }
             Self::Tagging => Metric::F1,
             Self::LanguageModel | Self::MaskedLanguageModel => Metric::Loss,
         }
@@ -106,7 +114,7 @@ impl Task {
     /// The default of label smoothing; the loss of a language model is a score by itself and has none.
     pub(crate) fn label_smoothing(self) -> f32 {
         match self {
-            Self::Translation | Self::Classification => 0.1,
+            Self::Translation | Self::Classification | Self::ImageClassification => 0.1,
             // Nearly all words have one tag, and the scores of padding are −∞ in a pointer network.
             Self::Tagging
             | Self::LanguageModel
@@ -125,7 +133,8 @@ impl Task {
             | Self::LanguageModel
             | Self::MaskedLanguageModel
             | Self::Contrastive
-            | Self::Pointing => false,
+            | Self::Pointing
+            | Self::ImageClassification => false,
         }
     }
 
@@ -136,7 +145,7 @@ impl Task {
 
     /// True if rows are text, which needs a tokeniser.
     pub(crate) fn has_text(self) -> bool {
-        self != Self::Pointing
+        !matches!(self, Self::Pointing | Self::ImageClassification)
     }
 
     /// README title of a model without languages.
@@ -149,6 +158,7 @@ impl Task {
             Self::MaskedLanguageModel => "# A masked language model",
             Self::Contrastive => "# Vectors of texts",
             Self::Pointing => "# A pointer network",
+            Self::ImageClassification => "# An image classifier",
         }
     }
 
@@ -169,6 +179,7 @@ impl Task {
                 "Use it with `polyhead embed`, `similar` and `search`, or with sentence-transformers."
             }
             Self::Pointing => "Use it with `polyhead point --model FOLDER`.",
+            Self::ImageClassification => "Use it with `polyhead classify --model FOLDER --image FILE`.",
         }
     }
 }

@@ -1,4 +1,6 @@
-//! `polyhead classify`: labels of texts, from a model trained on labelled text.
+//! `polyhead classify`: labels of texts or images, from a model trained on labelled ones.
+
+mod images;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,8 @@ use serde_json::json;
 
 use crate::decode_options::positive;
 use crate::encoder_options::{EncoderOptions, TextInputs};
+use self::images::ImageArguments;
+pub(crate) use self::images::ImageReading;
 use crate::output_format::LineFormat;
 use crate::report::note;
 
@@ -21,10 +25,13 @@ Examples:
   polyhead classify --model sentiment --top 3 < reviews.txt
   polyhead classify --model sentiment --format jsonl 'a fine film'
   polyhead classify --model distilbert-sst2 --truncate --file long-reviews.txt
+  polyhead classify --model deit-tiny --top 5 --image cat.jpg dog.png
 
 Each text gives one line: the most probable label, its probability and the text, separated by tabs; with --top N, the N most probable labels with their probabilities. --format jsonl has the probabilities of all labels. A text that is empty or too long for the model gets an empty label and a note; --truncate cuts the end of long ones.
 
-Classifiers are trained by polyhead train with model_type = \"transformer_encoder\", \"bert\" or \"window_encoder\" from a TSV file of texts and labels. Folders of Hugging Face's BertForSequenceClassification and the like are read too.";
+--image reads PNG and JPEG files, or folders of them, and prints the labels and the name of each file. Pictures are resized, cropped and normalised as the model's preprocessor_config.json says; an image that cannot be read gets an empty label and a note.
+
+Classifiers are trained by polyhead train with model_type = \"transformer_encoder\", \"bert\" or \"window_encoder\" from a TSV file of texts and labels. Folders of Hugging Face's BertForSequenceClassification and the like are read too. Image classifiers (model_type = \"vit\") learn from idx files, CIFAR's binary files and folders of images; ViTForImageClassification and DeiTForImageClassification are read too.";
 
 /// Options of `polyhead classify`.
 #[derive(Debug, Args)]
@@ -35,9 +42,11 @@ pub(crate) struct Classify {
     /// Model folder or run folder of a classifier, or an installed one
     #[arg(short, long, value_name = "DIR")]
     model: PathBuf,
-    /// Number of labels printed for each text
+    /// Number of labels printed for each text or image
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     top: usize,
+    #[command(flatten)]
+    images: ImageArguments,
     #[command(flatten)]
     format: LineFormat,
     #[command(flatten)]
@@ -46,6 +55,9 @@ pub(crate) struct Classify {
 
 impl Classify {
     pub(crate) fn run(self) -> Result<()> {
+        if self.images.is_given() {
+            return self.classify_images();
+        }
         let load = |folder: &Path, options: &LoadOptions| Classifier::load(folder, options);
         self.options.with_model(&self.model, load, |classifier| {
             self.inputs

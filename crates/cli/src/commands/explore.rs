@@ -18,7 +18,7 @@ use crate::default_model;
 use crate::locale;
 use crate::model_folder::{check_folder, model_name, report_loaded, view};
 use crate::option_help::MODEL;
-use crate::report::{note, print_text};
+use crate::report::{Misuse, note, print_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +59,11 @@ impl Explore {
                 let encoder = HeadedEncoder::load(&folder, &polyhead_engine::LoadOptions::default())?;
                 report_loaded(&folder, &encoder.encoder().parameters().device(), "f32", start);
                 EncoderExplorer::new(Arc::new(encoder), model_name(&folder)).listen(port)?
+            }
+            View::Image => {
+                let message = format!("{}: an image classifier, expected a model of text", folder.display());
+                let hint = "polyhead inspect --image FILE --out FILE.svg shows its attention".into();
+                return Err(Misuse { message, hint }.into());
             }
             View::SequenceToSequence | View::Pointer => {
                 let engine = Engine::load(&folder, &LoadOptions::default())?;

@@ -5,6 +5,7 @@ mod compare;
 mod encoder;
 mod encoder_screen;
 mod files;
+mod image;
 mod language_model;
 mod lens;
 mod screen;
@@ -26,6 +27,7 @@ use polyhead_translate::{Engine, LoadOptions};
 
 use self::change::{HeadRemoval, HeadScale, LayerSkip};
 use self::files::TraceFormat;
+use self::image::ImageArgument;
 use self::language_model::LanguageModelOptions;
 use crate::default_model;
 use crate::model_folder::{check_folder, model_name, report_loaded, view};
@@ -46,6 +48,7 @@ Examples:
   polyhead inspect -m MiniLM --compare bank 'I bank only at my local bank.'
   polyhead inspect -m all-MiniLM-L6-v2 --compare bank --out bank.svg \\
       'the bank of the river' 'a bank account' 'the bank lends money'
+  polyhead inspect -m deit-tiny --image cat.jpg --heads all --out cat.svg
   polyhead inspect -m runs/pointer/sort/model '{\"numbers\": [42, 7, 99]}'
   polyhead inspect -m gpt2 --generate 5 --lens 'The cat sat on the'
   polyhead inspect -m gpt2 --contributions=last:Ġmat 'The cat sat on the'
@@ -58,6 +61,8 @@ A language model shows the attention over the text so far, and for each token it
 
 An encoder shows the attention over its text and what its head computes: classes, entities, words in place of masks, or, without a head, the vector of the text. Files .npz and .safetensors also have `hidden_states`: the states of the tokens after the embedding and each layer. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected.
 
+An image classifier reads --image. Files .svg and .png show the image, the attention rollout, and what the class token attends to in the selected heads: bright patches have large weights. The tokens of other files are the class token and the patches, row by row.
+
 --compare compares the vectors that a word has in its contexts, in one text or several, by the cosine of each pair after each layer; it works with encoders, translators (their encoder) and language models. An occurrence of several tokens has the mean of their vectors. The cosines of other tokens are shown beside them, because vectors of different words are similar, too. Files: .svg and .png show the vectors of all tokens in the plane (principal components) in the first and the last layer, or those of --layers; .html shows every layer; .json has all numbers.";
 
 /// Maximum number of attention weights that are captured: 1 GB.
@@ -68,7 +73,7 @@ const MAX_WEIGHTS: usize = 250_000_000;
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Inspect {
     /// Text to inspect: one sentence; for a language model any text; with --compare one or several
-    #[arg(value_name = "TEXT", required = true)]
+    #[arg(value_name = "TEXT", required_unless_present = "image")]
     texts: Vec<String>,
     #[arg(short, long, value_name = "DIR", help = MODEL)]
     model: Option<PathBuf>,
@@ -119,6 +124,8 @@ pub(crate) struct Inspect {
     #[arg(long, help_heading = "Encoders")]
     truncate: bool,
     #[command(flatten)]
+    image: ImageArgument,
+    #[command(flatten)]
     language_model: LanguageModelOptions,
 }
 
@@ -134,6 +141,9 @@ impl Inspect {
         let folder = default_model::or(self.model.as_deref())?;
         check_folder(&folder)?;
         let view = view(&folder)?;
+        if view == View::Image || self.image.is_given() {
+            return self.inspect_image((&folder, view), &formats);
+        }
         if !self.compare.is_empty() {
             return self.compare_words(&folder, view, &formats);
         }
@@ -155,6 +165,7 @@ impl Inspect {
             View::Encoder => self.inspect_encoder(&folder, &formats),
             View::LanguageModel => self.inspect_text(&folder, &formats),
             View::Pointer => self.inspect_order(&folder, &formats),
+            View::Image => self.inspect_image((&folder, view), &formats),
         }
     }
 

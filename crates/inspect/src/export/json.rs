@@ -46,6 +46,7 @@
 
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Filter, Site, SiteGroup};
+use polyhead_engine::classify::Class;
 use polyhead_tensor::Tensor;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -119,6 +120,13 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             put("given", found.is_given.into());
             put("answer", found.order.clone().into());
             put("probabilities", found.probabilities.clone().into());
+        }
+        TraceOutcome::Image(found) => {
+            let classes = found.classes.iter();
+            let class = |class: &Class| json!({ "label": class.label, "probability": class.probability });
+            put("classes", classes.map(class).collect());
+            put("grid", json!(found.grid));
+            put("learned_tokens", found.tokens.into());
         }
         TraceOutcome::Text(found) => text::keys(found).into_iter().for_each(|(key, value)| put(&key, value)),
     }

@@ -2,7 +2,7 @@
 //!
 //! 1. `observe.rs` runs the forward pass with capture, `token.rs` maps tokens to positions in the texts.
 //! 2. `translation.rs` traces a translation, searched for or given; [`encoder`] a text under an encoder,
-//!    `order.rs` the answer of a pointer network, [`text`] a text under a language model.
+//!    `order.rs` the answer of a pointer network, `image.rs` an image, [`text`] a text under a language model.
 //! 3. `step.rs` has probabilities and alternatives, `tree.rs` the beam search tree, `progress.rs` reports the search's progress.
 //!
 //! The text is given to the model as one sentence: it is not split, and nothing is changed before or after.
@@ -17,6 +17,7 @@
 //! ```
 
 pub mod encoder;
+mod image;
 mod observe;
 mod order;
 mod progress;
@@ -28,6 +29,8 @@ mod tree;
 
 pub(crate) use encoder::captured_encoder_pass;
 pub use encoder::{EncoderOptions, EncoderTrace, HeadOutput};
+pub(crate) use image::ROLLOUT;
+pub use image::ImageTrace;
 pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, observe};
 pub(crate) use observe::{KeepActivations, captured_pass};
 pub use order::OrderTrace;
@@ -80,6 +83,8 @@ pub enum TraceOutcome {
     Order(OrderTrace),
     /// The distributions of next tokens; the side is `text`.
     Text(TextTrace),
+    /// The classes of an image; the side is `image`.
+    Image(ImageTrace),
 }
 
 impl Trace {
@@ -92,7 +97,10 @@ impl Trace {
     pub fn translation(&self) -> Option<&TranslationTrace> {
         match &self.outcome {
             TraceOutcome::Translation(found) => Some(found),
-            TraceOutcome::Encoder(_) | TraceOutcome::Order(_) | TraceOutcome::Text(_) => None,
+            TraceOutcome::Encoder(_)
+            | TraceOutcome::Order(_)
+            | TraceOutcome::Text(_)
+            | TraceOutcome::Image(_) => None,
         }
     }
 

@@ -5,7 +5,7 @@
 //! model*.safetensors → safetensors/ → named tensors → names/ → Parameters
 //! ```
 //!
-//! Folders of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral, Qwen2, BERT, RoBERTa, DistilBERT, MPNet and ModernBERT, of fairseq (converted to safetensors), PyTorch's
+//! Folders of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral, Qwen2, BERT, RoBERTa, DistilBERT, MPNet, ModernBERT, ViT and DeiT, of fairseq (converted to safetensors), PyTorch's
 //! nn.Transformer and Polyhead are read, and single files of llama.cpp (GGUF) and llama2.c; see [`CheckpointLayout`]. Polyhead writes the config last, so a folder with a config is complete.
 
 mod config;
@@ -211,6 +211,9 @@ pub fn save(
     } else if CheckpointLayout::ENCODERS.contains(&options.layout) {
         let own = &config.clone().try_into()?;
         texts.push((config::CONFIG, config::bert_text(folder, own, (options.layout, options.dtype))?));
+    } else if CheckpointLayout::IMAGES.contains(&options.layout) {
+        let own = &config.clone().try_into()?;
+        texts.push((config::CONFIG, config::vit_text(folder, own, (options.layout, options.dtype))?));
     } else {
         texts.push((config::CONFIG, config.file_text(options.layout)));
     }

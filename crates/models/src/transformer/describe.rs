@@ -224,7 +224,7 @@ fn norms(order: NormOrder, is_final: bool, epsilon: f32) -> String {
     format!("{order}{last}, epsilon {epsilon:e}")
 }
 
-fn stack(stack: StackConfig, d_model: usize) -> String {
+pub(crate) fn stack(stack: StackConfig, d_model: usize) -> String {
     let StackConfig { n_layers, n_heads, d_ff, .. } = stack;
     let heads = stack.heads(d_model);
     let width = if heads.d_key == heads.d_value {

@@ -219,6 +219,7 @@ impl TransformerLanguageModelConfig {
             position: self.position,
             max_len: self.max_len,
             dropout: self.dropout,
+            stochastic_depth: 0.0,
         }
     }
 

@@ -1,11 +1,14 @@
 //! The residual connection around a sub-layer, with its norm.
 //!
 //! Post-norm, as in the paper: Norm(x + dropout(f(x))). Pre-norm: x + dropout(f(Norm(x))).
+//!
+//! Stochastic depth (Huang et al. 2016) multiplies f by b/(1 − p) in training, with b = 0 with probability p and 1 otherwise, drawn
+//! for each row of the batch.
 
 use polyhead_attention::layers::Norm;
 use polyhead_attention::{Builder, Pass};
-use polyhead_tensor::ops::dropout;
-use polyhead_tensor::{Result, Var};
+use polyhead_tensor::ops::{dropout, elementwise};
+use polyhead_tensor::{Result, Tensor, Var};
 
 use super::config::NormOrder;
 use super::stack::LayerOptions;
@@ -17,6 +20,8 @@ pub(super) struct Residual {
     norm: Option<Norm>,
     order: NormOrder,
     dropout: f32,
+    /// Probability that a row skips the sub-layer in training.
+    skip: f32,
 }
 
 impl Residual {
@@ -27,7 +32,12 @@ impl Residual {
 
     /// x + dropout(f(x)), without a norm.
     pub(super) fn without_norm(layer: &LayerOptions) -> Self {
-        Self { norm: None, order: layer.norm_order, dropout: layer.dropout.residual }
+        Self { norm: None, order: layer.norm_order, dropout: layer.dropout.residual, skip: 0.0 }
+    }
+
+    /// The same, whose sub-layer a row skips with this probability in training.
+    pub(super) fn skipped_with(self, skip: f32) -> Self {
+        Self { skip, ..self }
     }
 
     /// Applies the sub-layer `f` to x with residual connection and norm.
@@ -38,10 +48,25 @@ impl Residual {
         f: impl FnOnce(&Var) -> Result<Var>,
     ) -> Result<Var> {
         let inner = match (self.order, &self.norm) {
-            (NormOrder::Post, Some(norm)) => return norm.after_residual(pass, &f(x)?, x, self.dropout),
+            (NormOrder::Post, Some(norm)) => {
+                let inner = self.skipping(pass, f(x)?)?;
+                return norm.after_residual(pass, &inner, x, self.dropout);
+            }
             (NormOrder::Pre, Some(norm)) => f(&norm.forward(pass, x)?)?,
             (_, None) => f(x)?,
         };
-        dropout::add_dropped(pass.tape, x, &inner, self.dropout)
+        dropout::add_dropped(pass.tape, x, &self.skipping(pass, inner)?, self.dropout)
+    }
+
+    /// The output of the sub-layer (rows × …), 0 for rows that skip it.
+    fn skipping(&self, pass: &Pass<'_>, inner: Var) -> Result<Var> {
+        if self.skip == 0.0 || !pass.tape.is_training() {
+            return Ok(inner);
+        }
+        let mut shape = vec![1; inner.shape().len()];
+        shape[0] = inner.shape()[0];
+        let ones = Tensor::new(&shape, vec![1.0; shape[0]]).to_device(&pass.parameters.device())?;
+        let kept = dropout::dropout(pass.tape, &Var::constant(ones), self.skip)?;
+        elementwise::mul(pass.tape, &inner, &kept)
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct LayerOptions {
     pub(crate) max_len: usize,
     /// Dropout probabilities in training.
     pub(crate) dropout: Dropout,
+    /// Probability that the last layer is skipped for a row in training; that of the others rises to it from 0 (stochastic depth).
+    pub(crate) stochastic_depth: f32,
 }
 
 /// Those of the paper, without sizes.
@@ -64,6 +66,7 @@ impl Default for LayerOptions {
             position: PositionConfig::None {},
             max_len: 0,
             dropout: Dropout::default(),
+            stochastic_depth: 0.0,
         }
     }
 }
@@ -163,7 +166,8 @@ impl Stack {
             .map(|index| {
                 let positions = if special.is_global(index) { &global } else { &positions };
                 let has_norm = index > 0 || !special.first_is_normed;
-                Layer::new(&mut builder.at("layers").at(index), options, (positions, has_norm))
+                let skipped = skip_probability(layer.stochastic_depth, (index, sizes.n_layers));
+                Layer::new(&mut builder.at("layers").at(index), options, (positions, has_norm, skipped))
             })
             .collect();
         let shared_key_value = matches!(cross, Some((_, CrossProjection::Shared)))
@@ -343,6 +347,11 @@ impl Stack {
     }
 }
 
+/// The probability that a layer is skipped in training: it rises linearly from the first layer to `last` (Huang et al. 2016).
+fn skip_probability(last: f32, (layer, n_layers): (usize, usize)) -> f32 {
+    if n_layers > 1 { last * layer as f32 / (n_layers - 1) as f32 } else { last }
+}
+
 /// The invariant that a model with cross-attention guarantees.
 const NO_SOURCE: &str = "a stack with cross-attention is given a source";
 
@@ -350,7 +359,7 @@ impl Layer {
     fn new(
         builder: &mut Builder<'_>,
         options: &StackOptions,
-        (positions, has_norm): (&PositionEncoding, bool),
+        (positions, has_norm, skipped): (&PositionEncoding, bool, f32),
     ) -> Self {
         let StackOptions { sizes, layer, cross, .. } = options;
         let heads = sizes.heads(layer.d_model);
@@ -365,12 +374,13 @@ impl Layer {
         } else {
             Residual::without_norm(layer)
         };
+        let attention_residual = attention_residual.skipped_with(skipped);
         let cross = cross.map(|(_, projection)| {
             let mut cross_builder = builder.at("cross_attention");
             let attention = CrossAttention::new(&mut cross_builder, heads, layer.dropout.attention);
             let key_value = (projection == CrossProjection::PerLayer)
                 .then(|| KeyValueProjection::new(&mut cross_builder.at("key_value"), heads));
-            let residual = Residual::new(&mut builder.at("cross_attention_norm"), layer);
+            let residual = Residual::new(&mut builder.at("cross_attention_norm"), layer).skipped_with(skipped);
             CrossLayer { attention, key_value, residual }
         });
         let feed_forward = FeedForwardOptions {
@@ -386,7 +396,7 @@ impl Layer {
             attention_residual,
             cross,
             feed_forward: FeedForward::new(&mut builder.at("feed_forward"), feed_forward),
-            feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), layer),
+            feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), layer).skipped_with(skipped),
         }
     }
 }

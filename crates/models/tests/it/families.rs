@@ -9,6 +9,7 @@ use polyhead_models::decode::sampler::Sampler;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
 use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::pointer::{AnswerRule, Orders, PointSpec};
+use polyhead_models::vision::ImageSpec;
 use polyhead_models::{
     DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig, View,
 };
@@ -26,6 +27,17 @@ const POINTS: [&[f32]; 3] =
     [&[0.1, 0.2, 0.3, 0.9, 0.5, 0.4, 0.8, 0.6], &[0.7, 0.1], &[0.2, 0.8, 0.4, 0.3, 0.6, 0.5]];
 const ORDERS: [&[u32]; 3] = [&[2, 0, 3], &[0], &[1, 2]];
 
+/// Height and width of the images; patches of 3 × 3 pixels leave a row of pixels unread.
+const IMAGE: [usize; 2] = [7, 9];
+/// Patches and learned tokens of an image, at most.
+const IMAGE_LEN: usize = 2 * 3 + 2;
+
+/// An image with two channels.
+fn image(row: usize) -> Vec<f32> {
+    let random = Random::new(11).stream(row as u64);
+    (0..2 * IMAGE[0] as u64 * IMAGE[1] as u64).map(|at| 2.0 * random.uniform(at) as f32 - 1.0).collect()
+}
+
 fn data_spec() -> DataSpec {
     let labels = ["no", "perhaps", "yes"].map(str::to_owned).to_vec();
     let points =
@@ -38,6 +50,7 @@ fn data_spec() -> DataSpec {
         labels,
         points,
         special_tokens: false,
+        images: ImageSpec { size: IMAGE, channels: 2 },
     }
 }
 
@@ -80,6 +93,11 @@ fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
             let longest = texts.iter().map(|text| text.len()).max().unwrap();
             let logits = model.forward(pass, &model.ids(texts.into_iter().map(Some), longest)).unwrap();
             logits.reshaped(&[rows.len(), longest, model.vocab_size()])
+        }
+        Model::Image(model) => {
+            let images: Vec<_> = rows.iter().map(|&row| image(row)).collect();
+            let batch = model.images(images.iter().map(|image| Some(image.as_slice())), IMAGE);
+            model.classify(pass, &batch).unwrap()
         }
         Model::Pointer(model) => {
             let points = rows.iter().map(|&row| POINTS[row].len() / 2).max().unwrap();
@@ -182,6 +200,7 @@ fn capture_records_the_published_sites_and_changes_nothing() {
                     < match group.kind.queries {
                         "target" => TARGETS[sentence].len(),
                         "order" => ORDERS[sentence].len() + 1,
+                        "image" => IMAGE_LEN,
                         _ => SOURCES[sentence].len(),
                     };
                 let sum: f32 = numbers.iter().sum();
@@ -391,6 +410,7 @@ fn a_recipe_holds_everything_that_the_data_does_not_determine() {
             Model::SequenceToSequence(_) => View::SequenceToSequence,
             Model::Encoder(_) => View::Encoder,
             Model::Pointer(_) => View::Pointer,
+            Model::Image(_) => View::Image,
             Model::LanguageModel(_) => View::LanguageModel,
         };
         assert_eq!(model.config().view(), found, "{name}");
@@ -412,8 +432,10 @@ fn gradients_match_finite_differences() {
             Some(whole) => *whole = 0.into(),
             None => {}
         }
-        if let Some(probability) = keys.get_mut("word_dropout") {
-            *probability = 0.into();
+        for key in ["word_dropout", "stochastic_depth"] {
+            if let Some(probability) = keys.get_mut(key) {
+                *probability = 0.into();
+            }
         }
         ModelConfig::from_recipe(&keys).unwrap()
     });
@@ -457,6 +479,15 @@ fn gradients_match_finite_differences() {
                         0,
                     );
                     model.loss(&pass, &ids, expected.ids(), smoothed(0)).unwrap()
+                }
+                Model::Image(model) => {
+                    let images = [0, 1, 2].map(image);
+                    let padding = std::iter::repeat_n(None, more);
+                    let rows = images.iter().map(|image| Some(image.as_slice())).chain(padding);
+                    let labels: Vec<u32> =
+                        LABELS.into_iter().chain(std::iter::repeat_n(NO_LABEL, more)).collect();
+                    let batch = model.images(rows, IMAGE);
+                    model.loss(&pass, &batch, &labels.into(), smoothed(NO_LABEL)).unwrap()
                 }
                 Model::Pointer(model) => {
                     let padding = std::iter::repeat_n(None, more);

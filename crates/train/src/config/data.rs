@@ -63,8 +63,8 @@ impl Default for DataConfig {
     }
 }
 
-/// One corpus: two line files (`source`, `target`), a `tsv`, `csv` or `jsonl` file; for a tagger a `conll` or `jsonl` file; or for a
-/// language model a `text` file; plain or gzip.
+/// One corpus: two line files (`source`, `target`), a `tsv`, `csv` or `jsonl` file; for a tagger a `conll` or `jsonl` file; for a
+/// language model a `text` file; or for an image classifier `images` with `labels`, `images` alone, or `cifar`; plain or gzip.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorpusConfig {
@@ -90,6 +90,12 @@ pub struct CorpusConfig {
     pub target_field: Option<String>,
     /// A text file, for a language model: every line is a sequence.
     pub text: Option<PathBuf>,
+    /// For an image classifier: a folder with a folder of PNG and JPEG files for each class, or an idx file of images.
+    pub images: Option<PathBuf>,
+    /// The idx file with the labels of `images`.
+    pub labels: Option<PathBuf>,
+    /// A binary file of CIFAR-10 or CIFAR-100.
+    pub cifar: Option<PathBuf>,
     /// Source and target language, as in `["eng", "tur"]`, for a model of several directions: a tag such as `>>tur<<` before
     /// the source chooses the target language. Default: one direction, no tag.
     pub languages: Option<[String; 2]>,
@@ -129,9 +135,9 @@ impl CorpusConfig {
     }
 
     /// The paths of all files.
-    pub(super) fn paths_mut(&mut self) -> [&mut Option<PathBuf>; 7] {
-        let Self { source, target, tsv, csv, conll, jsonl, text, .. } = self;
-        [source, target, tsv, csv, conll, jsonl, text]
+    pub(super) fn paths_mut(&mut self) -> [&mut Option<PathBuf>; 10] {
+        let Self { source, target, tsv, csv, conll, jsonl, text, images, labels, cifar, .. } = self;
+        [source, target, tsv, csv, conll, jsonl, text, images, labels, cifar]
     }
 
     /// Resolves to plain text; `place` names the key in messages.
@@ -161,6 +167,13 @@ impl CorpusConfig {
     pub fn corpus(&self, place: &str) -> Result<Corpus> {
         let has_columns = self.source_column.is_some() || self.target_column.is_some();
         let has_fields = self.source_field.is_some() || self.target_field.is_some();
+        if self.images.is_some() || self.labels.is_some() || self.cifar.is_some() {
+            return Err(Error::config(
+                place,
+                "images, expected text: only task = \"classify-images\" reads images",
+                "set the task, or model_type = \"vit\" under [model]",
+            ));
+        }
         if self.text.is_some() {
             return Err(Error::config(
                 place,

@@ -9,6 +9,7 @@
 mod classes;
 mod data;
 pub mod dtype;
+mod images;
 mod model;
 mod objectives;
 mod read;
@@ -18,6 +19,7 @@ pub use classes::{ClassWeighting, ClassesConfig, WeightRule};
 pub use data::{
     AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TextRows, TokenizerConfig, VocabularySharing,
 };
+pub use images::ImagesConfig;
 pub use objectives::{ContrastiveConfig, MaskingConfig};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
@@ -40,11 +42,11 @@ pub struct RunConfig {
     pub out: PathBuf,
     /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
-    /// Task: `translate`, `classify`, `tag`, `language-model`, `masked-language-model`, `contrastive` or `pointer`; default: that of
-    /// the model, and `translate` without one.
+    /// Task: `translate`, `classify`, `tag`, `language-model`, `masked-language-model`, `contrastive`, `pointer` or
+    /// `classify-images`; default: that of the model, and `translate` without one.
     pub task: Task,
-    /// A model folder that training starts from, with its config, weights and tokeniser: a language model, or an encoder, which
-    /// gets the head of the task; default: none, random weights.
+    /// A model folder that training starts from, with its config, weights and tokeniser: a language model, or an encoder of text
+    /// or of images, which gets the head of the task; default: none, random weights.
     pub init: Option<PathBuf>,
     /// Training and validation text.
     pub data: DataConfig,
@@ -63,6 +65,8 @@ pub struct RunConfig {
     pub masking: MaskingConfig,
     /// Loss of contrastive training.
     pub contrastive: ContrastiveConfig,
+    /// Images of an image classifier.
+    pub images: ImagesConfig,
     /// Optimiser.
     pub optimizer: OptimizerConfig,
     /// Learning rate schedule.
@@ -90,6 +94,7 @@ impl Default for RunConfig {
             embeddings: EmbeddingsConfig::default(),
             masking: MaskingConfig::default(),
             contrastive: ContrastiveConfig::default(),
+            images: ImagesConfig::default(),
             optimizer: OptimizerConfig::default(),
             schedule: ScheduleConfig::default(),
             train: TrainConfig::default(),

@@ -24,7 +24,7 @@ pub(super) fn default() -> ModelConfig {
 /// Keys of the layers between the states of an encoder and its head.
 const TRANSFORM: [&str; 3] = ["transform", "transform_activation", "transform_bias"];
 /// Keys that no weight depends on: they may differ from those of the folder that a run starts from.
-const FREE: [&str; 2] = ["dropout", "pooling"];
+const FREE: [&str; 3] = ["dropout", "pooling", "stochastic_depth"];
 
 /// Resolves a section to a model config; the task decides the default family, and the head of an encoder.
 pub(super) fn complete(given: &Table, task: Task) -> Result<ModelConfig> {

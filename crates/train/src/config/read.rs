@@ -8,7 +8,7 @@ use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
 use super::{
-    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, MaskingConfig, RunConfig, TokenizerConfig,
+    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, RunConfig, TokenizerConfig,
     VocabularySharing, model,
 };
 use crate::task::Task;
@@ -188,7 +188,7 @@ fn check_classes(config: &RunConfig) -> Result<()> {
 fn check_init(config: &RunConfig) -> Result<()> {
     let Some(folder) = &config.init else { return Ok(()) };
     let folder = folder.display();
-    if !matches!(config.task.view(), View::LanguageModel | View::Encoder) {
+    if !matches!(config.task.view(), View::LanguageModel | View::Encoder | View::Image) {
         return Err(Error::config(
             "init",
             format!("{folder} for task = {:?}, expected a language model or an encoder", config.task.name()),
@@ -211,8 +211,12 @@ fn check_init(config: &RunConfig) -> Result<()> {
 
 /// Refuses settings of another objective, and numbers out of range.
 fn check_objective(config: &RunConfig) -> Result<()> {
-    let RunConfig { masking, contrastive, task, .. } = config;
+    let RunConfig { masking, contrastive, images, task, .. } = config;
+    if let Some((key, found, expected)) = images.wrong() {
+        return Err(Error::config(key, format!("{found}, expected {expected}"), "leave it out for the default"));
+    }
     let of_other = [
+        ("images", Task::ImageClassification, *images != ImagesConfig::default()),
         ("masking", Task::MaskedLanguageModel, *masking != MaskingConfig::default()),
         ("contrastive", Task::Contrastive, *contrastive != ContrastiveConfig::default()),
     ];
@@ -351,7 +355,8 @@ fn paths_from(table: &mut Table, folder: &Path) {
         }
     }
     let Some(Value::Table(data)) = table.get_mut("data") else { return };
-    let corpora = ["source", "target", "tsv", "csv", "conll", "jsonl", "text"];
+    let corpora =
+        ["source", "target", "tsv", "csv", "conll", "jsonl", "text", "images", "labels", "cifar"];
     for key in ["train", "valid"] {
         match data.get_mut(key) {
             Some(Value::Table(corpus)) => within(corpus, &corpora),

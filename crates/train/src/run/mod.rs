@@ -21,6 +21,7 @@ use crate::config::dtype::math;
 use crate::config::{RunConfig, TrainConfig};
 use crate::contrastive::Contrastive;
 use crate::event::{Ending, Event, Progress};
+use crate::image_classification::{ImageClassification, rare_classes};
 use crate::language_model::LanguageModelling;
 use crate::learner::{EpochOf, Learner, LearnerOptions, PlannedStep, StepReport};
 use crate::log::Log;
@@ -92,6 +93,7 @@ pub fn train(
         Task::MaskedLanguageModel => train_by::<MaskedLanguageModelling>(config, options, on_event),
         Task::Contrastive => train_by::<Contrastive>(config, options, on_event),
         Task::Pointing => train_by::<Pointing>(config, options, on_event),
+        Task::ImageClassification => train_by::<ImageClassification>(config, options, on_event),
     }
 }
 
@@ -110,6 +112,12 @@ fn train_by<O: Objective>(
     let _lock = folder.lock()?;
     if stage == Stage::Fresh {
         corpora.examine(on_event)?;
+        if config.task == Task::ImageClassification {
+            let rare = rare_classes(config)?;
+            if !rare.is_empty() {
+                on_event(&Event::RareClasses(rare));
+            }
+        }
     }
     let preparation = Preparation::<O>::new(config, &corpora, (&config.out, stage), on_event)?;
     if let Some((folder, origin)) = known {

@@ -15,7 +15,7 @@ use crate::learner::Learner;
 use crate::log::Log;
 use crate::metrics_file::ValidLine;
 use crate::model_folder::ModelFolder;
-use crate::objective::{Candidate, Objective, Validation, ValidationSet as _};
+use crate::objective::{Candidate, Dataset as _, Objective, Validation, ValidationSet as _};
 use crate::state::{TrainerState, ValidationRecord};
 
 use crate::{Error, Result};
@@ -58,6 +58,7 @@ impl<O: Objective> Run<'_, O> {
             run: self.config,
             config: &self.preparation.model,
             vocabulary: self.preparation.vocabulary.as_ref(),
+            files: &self.preparation.data.files(),
         };
         let readme = format!("A checkpoint after {} steps.\n", self.state.step);
         folder.write(unfinished.folder(), self.learner.weights.for_evaluation(), Dtype::F32, &readme)?;

@@ -48,7 +48,7 @@ pub(super) fn text(description: &ModelDescription) -> String {
 fn is_generative(description: &ModelDescription) -> bool {
     match description.architecture.view() {
         View::SequenceToSequence => true,
-        View::Encoder | View::LanguageModel | View::Pointer => false,
+        View::Encoder | View::LanguageModel | View::Pointer | View::Image => false,
     }
 }
 
@@ -66,6 +66,8 @@ fn layout_name(layout: CheckpointLayout) -> &'static str {
         CheckpointLayout::Distilbert => "distilbert (Hugging Face)",
         CheckpointLayout::Mpnet => "mpnet (Hugging Face)",
         CheckpointLayout::Modernbert => "modernbert (Hugging Face)",
+        CheckpointLayout::Vit => "vit (Hugging Face)",
+        CheckpointLayout::Deit | CheckpointLayout::DeitWithTeacher => "deit (Hugging Face)",
     }
 }
 

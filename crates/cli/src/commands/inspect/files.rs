@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use polyhead_inspect::export;
 use polyhead_inspect::heat_map::svg::{FigureOptions, figure};
+use polyhead_inspect::overlay::Overlay;
 use polyhead_inspect::selection::Selection;
 use polyhead_inspect::trace::Trace;
 use polyhead_text::output::Output;
@@ -63,6 +64,9 @@ impl TraceFormat {
     pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection, model: &str) -> Result<()> {
         let filter = selection.filter();
         let bytes = match self {
+            Self::Picture(format) if trace.image().is_some() => {
+                return format.save_overlay(path, &Overlay::new(trace, selection)?);
+            }
             Self::Picture(format) => return format.save(path, &drawn(trace, selection)?),
             Self::Json | Self::Html => {
                 let size = |head: &&polyhead_inspect::matrix::Matrix| head.numbers().len();

@@ -9,7 +9,7 @@ use polyhead_inspect::entropy::entropy;
 use polyhead_inspect::heat_map::terminal::{Colours, TerminalOptions, text};
 use polyhead_inspect::label::visible;
 use polyhead_inspect::selection::Selection;
-use polyhead_inspect::trace::{OrderTrace, Trace, TraceOutcome, TraceSide, TranslationTrace};
+use polyhead_inspect::trace::{ImageTrace, OrderTrace, Trace, TraceOutcome, TraceSide, TranslationTrace};
 
 use super::{encoder_screen, lens, text_screen};
 use crate::report::{aligned, counted, print_text};
@@ -18,6 +18,8 @@ use crate::report::{aligned, counted, print_text};
 const WIDTH: usize = 100;
 /// Maximum number of rows of a heat-map and of tokens in the list; pictures show all.
 pub(super) const MAX_ROWS: usize = 60;
+/// Classes of an image that are shown.
+const CLASSES: usize = 5;
 
 /// Prints the trace; `plain` is the trace of the unchanged model, where there are interventions.
 pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) -> Result<()> {
@@ -33,7 +35,10 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
     if !trace.sites.is_empty() {
         out += &format!("\n{}, percent\n", selection.pictured(&trace.sites)?.kind.title());
         match selection.maps(trace) {
-            Ok((maps, _)) => maps.iter().for_each(|map| out += &format!("\n{}", text(map, &options))),
+            Ok((maps, _)) => {
+                let maps = trace.image().map_or(maps.clone(), |image| image.grids(&maps, trace.rollout()));
+                maps.iter().for_each(|map| out += &format!("\n{}", text(map, &options)));
+            }
             // The rest of the output does not need the heat-maps.
             Err(reason) => out += &format!("\n{reason} (hint: {})\n", reason.hint()),
         }
@@ -112,6 +117,18 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
             if let Some(TraceOutcome::Order(unchanged)) = plain.map(|plain| &plain.outcome) {
                 rows.push(("unchanged", list(unchanged)));
             }
+        }
+        TraceOutcome::Image(found) => {
+            let list = |found: &ImageTrace| {
+                let each = found.classes.iter().take(CLASSES);
+                let each = each.map(|class| format!("{} {:.3}", class.label, class.probability));
+                each.collect::<Vec<_>>().join("  ")
+            };
+            let [grid_rows, columns] = found.grid;
+            rows.push(("image", text(trace, 0)));
+            rows.push(("patches", format!("{columns}×{grid_rows}")));
+            rows.push(("classes", list(found)));
+            rows.extend(plain.and_then(Trace::image).map(|found| ("unchanged", list(found))));
         }
         TraceOutcome::Text(found) => rows.extend(text_screen::summary((found, trace), plain)),
     }

@@ -94,6 +94,9 @@ fn text(event: &Event) -> Option<String> {
         Event::Opened { device, model, dtype, why } => opened(device, model.as_deref(), dtype, why.as_ref()),
         Event::Examined(report) => examined(report),
         Event::Labels(report) => notes(report),
+        Event::RareClasses(classes) => {
+            format!("note: classes with a single image: {}", classes.join(", "))
+        }
         Event::TrainingTokenizer => "training the tokeniser".into(),
         Event::Read { pairs, tokens: [source, target], task, outcomes, skipped, valid } => {
             let valid = valid.map_or(", no validation set".into(), |(rows, skipped)| {
@@ -122,6 +125,9 @@ fn text(event: &Event) -> Option<String> {
                 }
                 Task::Contrastive => {
                     format!("{pairs} training pairs, {source} and {target} tokens{valid}")
+                }
+                Task::ImageClassification => {
+                    format!("{pairs} training images, {source} patches and tokens, {outcomes} labels{valid}")
                 }
                 Task::Pointing => {
                     format!("{pairs} training rows, {source} points and {target} steps of answers{valid}")

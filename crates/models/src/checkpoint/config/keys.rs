@@ -42,6 +42,18 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// Height and width: a size, or a list of two; twice `default` if the key is missing.
+    pub(super) fn sides(&self, key: &str, default: usize) -> Result<[usize; 2]> {
+        self.get(key, [default; 2], "a size, or height and width", |value| {
+            let size = |value: &Value| value.as_u64().and_then(|size| usize::try_from(size).ok());
+            match value.as_array().map(Vec::as_slice) {
+                None => size(value).map(|size| [size; 2]),
+                Some([height, width]) => Some([size(height)?, size(width)?]),
+                Some(_) => None,
+            }
+        })
+    }
+
     /// A token id, or a list of one; `default` if the key is missing.
     pub(super) fn id(&self, key: &str, default: u32) -> Result<u32> {
         self.get(key, default, "an id", |value| {

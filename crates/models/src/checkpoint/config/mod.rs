@@ -1,5 +1,5 @@
 //! The config of a model folder: `config.json` of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral, Qwen2, BERT and its
-//! successors, or of Polyhead, or fairseq's `args.json`.
+//! successors, ViT and DeiT, or of Polyhead, or fairseq's `args.json`.
 
 mod bert;
 mod decoder_only;
@@ -12,6 +12,7 @@ mod modernbert;
 mod own;
 mod pegasus;
 mod rope;
+mod vit;
 
 use std::borrow::Borrow;
 use std::path::Path;
@@ -29,10 +30,11 @@ pub use marian::marian_compatible;
 pub(super) use marian::{generation_text, text as marian_text};
 pub use pegasus::pegasus_compatible;
 pub(super) use pegasus::text as pegasus_text;
+pub(super) use vit::text as vit_text;
 
 /// Hugging Face's values of `model_type` that are read.
 const HUGGING_FACE: &str = "\"marian\", \"pegasus\", \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"bert\", \"roberta\", \
-                            \"xlm-roberta\", \"camembert\", \"distilbert\", \"mpnet\", \"modernbert\"";
+                            \"xlm-roberta\", \"camembert\", \"distilbert\", \"mpnet\", \"modernbert\", \"vit\", \"deit\"";
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ARGS: &str = "args.json";
 
@@ -43,7 +45,7 @@ pub(super) fn read(folder: &Path) -> Result<(ModelConfig, CheckpointLayout)> {
 
 /// The layout of Hugging Face's models that can represent a config.
 pub(super) fn fitting(config: &ModelConfig) -> Option<CheckpointLayout> {
-    decoder_only::fitting(config).or_else(|| bert::fitting(config))
+    decoder_only::fitting(config).or_else(|| bert::fitting(config)).or_else(|| vit::fitting(config))
 }
 
 /// Same as [`read`] without opening the weights; Marian and Pegasus models are assumed to have the bias that transformers gives them.
@@ -115,6 +117,10 @@ fn parse_config<W: Borrow<Weights>>(
             let is_empty = weights.borrow().names().next().is_none();
             let has = |ending: &str| is_empty || weights.borrow().names().any(|name| name.ends_with(ending));
             Ok((bert::read(path, layout, map, &has)?.into(), layout))
+        }
+        Some(name @ ("vit" | "deit")) => {
+            let (config, layout) = vit::read(path, name, map)?;
+            Ok((config.into(), layout))
         }
         Some(name) if let Some(family) = ModelConfig::of_type(name) => {
             let (config, layout) = own::read(path, &family, map)?;

@@ -53,7 +53,13 @@ impl Links {
             let n_layers = if rule.theirs.contains("{}") { layers(&sites) } else { 1 };
             for layer in 0..n_layers {
                 match declared_name(&rule, layer, &declared) {
-                    Some(ours) => links.push(link(&rule, layer, &sites, (&ours, declared[ours.as_str()]))?),
+                    Some(ours) => {
+                        let mut link = link(&rule, layer, &sites, (&ours, declared[ours.as_str()]))?;
+                        if rule.mapping == RowMapping::Patches {
+                            link.their_shape.splice(1.., config.patch_shape());
+                        }
+                        links.push(link);
+                    },
                     None if rule.ours.contains(&IGNORE) => found.ignored.push(rule.theirs.clone()),
                     None => {}
                 }
@@ -114,7 +120,7 @@ fn link(
             link.their_shape[0] = rows;
             2 * rows
         }
-        RowMapping::Whole => return Ok(link),
+        RowMapping::Whole | RowMapping::Patches => return Ok(link),
         RowMapping::Row => {
             link.their_shape.insert(0, 1);
             return Ok(link);

@@ -45,11 +45,17 @@ pub enum CheckpointLayout {
     Mpnet,
     /// Hugging Face's ModernBERT.
     Modernbert,
+    /// Hugging Face's ViT.
+    Vit,
+    /// Hugging Face's DeiT.
+    Deit,
+    /// Hugging Face's DeiT with a head for each token.
+    DeitWithTeacher,
 }
 
 impl CheckpointLayout {
     /// CheckpointLayouts that need a table. Pegasus' has all names of Marian's, which wins where both match.
-    const FOREIGN: [Self; 11] = [
+    const FOREIGN: [Self; 14] = [
         Self::Pegasus,
         Self::Marian,
         Self::Fairseq,
@@ -61,10 +67,16 @@ impl CheckpointLayout {
         Self::Distilbert,
         Self::Roberta,
         Self::Bert,
+        Self::DeitWithTeacher,
+        Self::Deit,
+        Self::Vit,
     ];
     /// CheckpointLayouts of BERT-like encoders.
     pub(crate) const ENCODERS: [Self; 5] =
         [Self::Bert, Self::Roberta, Self::Distilbert, Self::Mpnet, Self::Modernbert];
+
+    /// CheckpointLayouts of image classifiers.
+    pub(crate) const IMAGES: [Self; 3] = [Self::Vit, Self::Deit, Self::DeitWithTeacher];
 
     /// The most portable layout: one of Hugging Face's that can represent the model, otherwise Polyhead's own.
     pub fn fitting(config: &ModelConfig) -> Self {
@@ -89,6 +101,9 @@ impl CheckpointLayout {
             Self::Distilbert => "distilbert",
             Self::Mpnet => "mpnet",
             Self::Modernbert => "modernbert",
+            Self::Vit => "vit",
+            Self::Deit => "deit",
+            Self::DeitWithTeacher => "deit_with_teacher",
         }
     }
 
@@ -119,6 +134,9 @@ impl CheckpointLayout {
             Self::Distilbert => &[include_str!("distilbert.txt")],
             Self::Mpnet => &[include_str!("mpnet.txt")],
             Self::Modernbert => &[include_str!("modernbert.txt")],
+            Self::Vit => &[include_str!("vit.txt")],
+            Self::Deit => &[include_str!("deit.txt")],
+            Self::DeitWithTeacher => &[include_str!("deit_with_teacher.txt")],
         };
         let mut rules: Vec<_> = tables.iter().flat_map(|text| table::parse(text)).collect();
         // Without a head the prefix of the encoder's names may be missing, and old files call weights and biases of norms

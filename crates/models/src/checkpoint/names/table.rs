@@ -8,7 +8,8 @@
 //! `|`, the first that the model declares applies; `ignore` drops the tensor. The third column is empty if both are the
 //! same tensor; `query`, `key` or `value` if theirs is these rows of ours; `of:query` or `of:key+value` if ours is these
 //! rows of theirs, which stacks queries, keys and values; `row` if theirs has an additional leading axis of size one;
-//! `transposed` if theirs is the transposed matrix; `first` or `second` if theirs is this half of our rows. Of several rules for the same rows of ours, the first is used for writing; on reading, all that are present must be
+//! `transposed` if theirs is the transposed matrix; `patches` if theirs has the channels, rows and columns of a patch as axes of
+//! their own; `first` or `second` if theirs is this half of our rows. Of several rules for the same rows of ours, the first is used for writing; on reading, all that are present must be
 //! equal.
 
 /// Rows of a stacked projection, in order.
@@ -34,6 +35,8 @@ pub(super) enum RowMapping {
     Transposed,
     /// Theirs is this half of our rows, 0 or 1.
     Half(usize),
+    /// Theirs has an axis each for the channels, rows and columns of a patch.
+    Patches,
 }
 
 /// One line of a table.
@@ -85,6 +88,7 @@ fn parse_line(line: &'static str) -> Option<NameRule> {
         None => RowMapping::Whole,
         Some("row") => RowMapping::Row,
         Some("transposed") => RowMapping::Transposed,
+        Some("patches") => RowMapping::Patches,
         Some("first") => RowMapping::Half(0),
         Some("second") => RowMapping::Half(1),
         Some(part) => match part.strip_prefix("of:") {

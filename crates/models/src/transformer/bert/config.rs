@@ -275,6 +275,7 @@ impl BertConfig {
             position: self.local_position(),
             max_len: self.max_len,
             dropout: self.dropout,
+            stochastic_depth: 0.0,
         }
     }
 

@@ -1,0 +1,189 @@
+//! Resampling as Pillow does it, to the bit: a filter as wide as the reduction (antialiasing), first along rows, then along
+//! columns, with coefficients in fixed point and 8 bits per channel between the two passes.
+//!
+//! out_i = Σ_x k((x − c_i + ½) / s) · in_x / Σ k with c_i = (i + ½)·r, r = old / new, s = max(r, 1).
+
+use rayon::prelude::*;
+
+use super::Picture;
+
+/// Fractional bits of a coefficient: 32 less 8 of a pixel and 2 for overshoot.
+const PRECISION: u32 = 22;
+
+/// A resampling filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Filter {
+    /// The nearest pixel.
+    Nearest,
+    /// A windowed sine (Lanczos with a = 3).
+    Lanczos,
+    /// A triangle.
+    #[default]
+    Bilinear,
+    /// A cubic (Keys 1981 with a = −½).
+    Bicubic,
+}
+
+impl Filter {
+    /// The filter of a number in `preprocessor_config.json`.
+    pub fn from_number(number: u64) -> Option<Self> {
+        [Self::Nearest, Self::Lanczos, Self::Bilinear, Self::Bicubic].get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Its number in `preprocessor_config.json`.
+    pub fn number(self) -> u64 {
+        self as u64
+    }
+
+    /// The distance beyond which it is 0.
+    fn support(self) -> f64 {
+        match self {
+            Self::Nearest => 0.0,
+            Self::Bilinear => 1.0,
+            Self::Bicubic => 2.0,
+            Self::Lanczos => 3.0,
+        }
+    }
+
+    fn value(self, x: f64) -> f64 {
+        const A: f64 = -0.5;
+        let distance = x.abs();
+        match self {
+            Self::Nearest => 0.0,
+            Self::Bilinear => (1.0 - distance).max(0.0),
+            Self::Bicubic if distance < 1.0 => ((A + 2.0) * distance - (A + 3.0)) * distance * distance + 1.0,
+            Self::Bicubic if distance < 2.0 => (((distance - 5.0) * distance + 8.0) * distance - 4.0) * A,
+            Self::Lanczos if distance < 3.0 => sinc(x) * sinc(x / 3.0),
+            Self::Bicubic | Self::Lanczos => 0.0,
+        }
+    }
+}
+
+fn sinc(x: f64) -> f64 {
+    if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) }
+}
+
+/// What one output pixel takes: the first input pixel, and the coefficients from there on.
+#[derive(Debug)]
+struct Taps {
+    first: usize,
+    coefficients: Vec<i32>,
+}
+
+fn taps(from: usize, to: usize, filter: Filter) -> Vec<Taps> {
+    let ratio = from as f64 / to as f64;
+    let scale = ratio.max(1.0);
+    let support = filter.support() * scale;
+    let one = |index: usize| {
+        let center = (index as f64 + 0.5) * ratio;
+        let first = ((center - support + 0.5) as i64).max(0) as usize;
+        let last = ((center + support + 0.5) as usize).min(from);
+        let weight = |x: usize| filter.value((x as f64 - center + 0.5) * (1.0 / scale));
+        let mut weights: Vec<f64> = (first..last).map(weight).collect();
+        let sum: f64 = weights.iter().sum();
+        if sum != 0.0 {
+            weights.iter_mut().for_each(|weight| *weight /= sum);
+        }
+        let fixed = |weight: &f64| (weight * f64::from(1_i32 << PRECISION) + 0.5_f64.copysign(*weight)) as i32;
+        Taps { first, coefficients: weights.iter().map(fixed).collect() }
+    };
+    (0..to).map(one).collect()
+}
+
+fn clipped(sum: i32) -> u8 {
+    (sum >> PRECISION).clamp(0, 255) as u8
+}
+
+impl Picture {
+    /// The picture at another size.
+    #[must_use]
+    pub fn resized(&self, [height, width]: [usize; 2], filter: Filter) -> Self {
+        if filter == Filter::Nearest {
+            return self.nearest([height, width]);
+        }
+        let mut found = self.clone();
+        if width != found.size()[1] {
+            found = found.rows_resized(width, filter);
+        }
+        if height != found.size()[0] {
+            found = found.columns_resized(height, filter);
+        }
+        found
+    }
+
+    fn rows_resized(&self, width: usize, filter: Filter) -> Self {
+        let ([height, old], channels) = (self.size(), self.channels());
+        let taps = taps(old, width, filter);
+        let mut data = vec![0; height * width * channels];
+        let rows = data.par_chunks_exact_mut(width * channels).zip(self.data().par_chunks_exact(old * channels));
+        rows.for_each(|(out, row)| {
+            for (pixel, taps) in out.chunks_exact_mut(channels).zip(&taps) {
+                for (channel, out) in pixel.iter_mut().enumerate() {
+                    let mut sum = 1 << (PRECISION - 1);
+                    for (at, coefficient) in taps.coefficients.iter().enumerate() {
+                        sum += i32::from(row[(taps.first + at) * channels + channel]) * coefficient;
+                    }
+                    *out = clipped(sum);
+                }
+            }
+        });
+        Self::new([height, width], channels, data)
+    }
+
+    fn columns_resized(&self, height: usize, filter: Filter) -> Self {
+        let ([old, width], channels) = (self.size(), self.channels());
+        let (taps, row) = (taps(old, height, filter), width * channels);
+        let mut data = vec![0; height * row];
+        data.par_chunks_exact_mut(row).zip(&taps).for_each(|(out, taps)| {
+            for (x, out) in out.iter_mut().enumerate() {
+                let mut sum = 1 << (PRECISION - 1);
+                for (at, coefficient) in taps.coefficients.iter().enumerate() {
+                    sum += i32::from(self.data()[(taps.first + at) * row + x]) * coefficient;
+                }
+                *out = clipped(sum);
+            }
+        });
+        Self::new([height, width], channels, data)
+    }
+
+    fn nearest(&self, [height, width]: [usize; 2]) -> Self {
+        let ([old_height, old_width], channels) = (self.size(), self.channels());
+        let at = |index: usize, to: usize, from: usize| {
+            (((index as f64 + 0.5) * (from as f64 / to as f64)) as usize).min(from - 1)
+        };
+        let mut data = Vec::with_capacity(height * width * channels);
+        for y in 0..height {
+            for x in 0..width {
+                let start = (at(y, height, old_height) * old_width + at(x, width, old_width)) * channels;
+                data.extend_from_slice(&self.data()[start..start + channels]);
+            }
+        }
+        Self::new([height, width], channels, data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halving_averages_and_doubling_interpolates() {
+        let picture = Picture::new([1, 4], 1, vec![0, 100, 200, 100]);
+        // A triangle two pixels wide: 1/8, 3/8, 3/8, 1/8, at an edge 3/7, 3/7, 1/7.
+        assert_eq!(picture.resized([1, 2], Filter::Bilinear).data(), [71, 129]);
+        let larger = Picture::new([1, 2], 1, vec![0, 100]).resized([1, 4], Filter::Bilinear);
+        assert_eq!(larger.data(), [0, 25, 75, 100]);
+        assert_eq!(picture.resized([1, 2], Filter::Nearest).data(), [100, 100]);
+    }
+
+    #[test]
+    fn a_picture_of_one_colour_keeps_it() {
+        let picture = Picture::new([5, 7], 3, [9, 80, 255].repeat(35));
+        for filter in [Filter::Bilinear, Filter::Bicubic, Filter::Lanczos, Filter::Nearest] {
+            for size in [[3, 4], [11, 9], [5, 20], [1, 1]] {
+                let found = picture.resized(size, filter);
+                assert!(found.data().chunks(3).all(|pixel| pixel == [9, 80, 255]), "{filter:?} {size:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Attention over an image, drawn on the image: what the class token attends to stays bright, the rest is dark (as in Dosovitskiy
+//! et al. 2021, figure 6). The weight of a patch is relative to the largest one and interpolated between the centres of patches.
+
+use polyhead_engine::image::{Filter, Picture};
+use resvg::tiny_skia::Pixmap;
+
+use crate::export::base64;
+use crate::selection::Selection;
+use crate::trace::{ImageTrace, ROLLOUT, Trace};
+use crate::{Error, Result, png, svg};
+
+/// Width and height of a panel's longer side, in units of the SVG.
+const PANEL: f64 = 180.0;
+/// Space between panels, and above one for its title.
+const GAP: f64 = 12.0;
+const TITLE: f64 = 20.0;
+/// Space above all panels for the title.
+const HEADER: f64 = 44.0;
+/// Panels in a row where the selection forms no grid.
+const COLUMNS: usize = 4;
+/// Brightness of a patch without weight.
+const DARK: f32 = 0.12;
+
+/// Panels of an image with attention drawn on it.
+#[derive(Debug)]
+pub struct Overlay {
+    size: [f64; 2],
+    title: String,
+    body: String,
+    panels: Vec<Panel>,
+}
+
+/// A picture at a place of the drawing.
+#[derive(Debug)]
+struct Panel {
+    place: [f64; 2],
+    size: [f64; 2],
+    picture: Picture,
+}
+
+impl Overlay {
+    /// The image, its attention rollout, and the selected heads or the mean of the selected layers.
+    ///
+    /// # Errors
+    /// If the trace is not of an image, or there is nothing to draw.
+    pub fn new(trace: &Trace, selection: &Selection) -> Result<Self> {
+        let Some(image) = trace.image() else {
+            return Err(Error::request("a trace of text, expected one of an image", "choose an image classifier"));
+        };
+        let (maps, columns) = selection.maps(trace)?;
+        let mut found = vec![("image".to_owned(), image.picture.clone())];
+        if let Some(rollout) = trace.rollout().and_then(|rollout| rollout.parts.into_iter().next()) {
+            found.push((ROLLOUT.to_owned(), darkened(image, &image.of_patches(&rollout.1))));
+        }
+        found.extend(
+            maps.iter().map(|map| (map.title.clone(), darkened(image, &image.of_patches(&map.numbers)))),
+        );
+        Ok(Self::arranged(found, columns.unwrap_or(COLUMNS).max(2), heading(trace, image)))
+    }
+
+    fn arranged(found: Vec<(String, Picture)>, columns: usize, lines: [String; 2]) -> Self {
+        let [height, width] = found[0].1.size().map(|side| side as f64);
+        let size = [width, height].map(|side| side * PANEL / width.max(height));
+        let columns = columns.min(found.len());
+        let n_rows = found.len().div_ceil(columns);
+        let step = [size[0].max(110.0) + GAP, size[1] + TITLE + GAP];
+        let mut body = text([GAP, 20.0], 14, &lines[0]) + &text([GAP, 38.0], 12, &lines[1]);
+        let mut panels = Vec::new();
+        for (index, (title, picture)) in found.into_iter().enumerate() {
+            let place = [
+                GAP + (index % columns) as f64 * step[0],
+                HEADER + TITLE + (index / columns) as f64 * step[1],
+            ];
+            body += &text([place[0], place[1] - 6.0], 11, &title);
+            panels.push(Panel { place, size, picture });
+        }
+        let whole = [
+            (GAP + columns as f64 * step[0]).max(420.0),
+            HEADER + n_rows as f64 * step[1] + GAP,
+        ];
+        Self { size: whole, title: lines[0].clone(), body, panels }
+    }
+
+    /// The drawing as an SVG with the pictures inside.
+    pub fn svg(&self) -> String {
+        let mut body = self.body.clone();
+        for Panel { place, size, picture } in &self.panels {
+            let [x, y, width, height] = [place[0], place[1], size[0], size[1]].map(svg::short);
+            body += &format!(
+                "<image x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" preserveAspectRatio=\"none\" \
+                 style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{}\"/>\n",
+                base64::base64(picture.to_png().into_iter())
+            );
+        }
+        svg::document(self.size, &self.title, &body)
+    }
+
+    /// The drawing as a PNG with `scale` pixels per unit of the SVG.
+    ///
+    /// # Errors
+    /// If it has too many pixels.
+    pub fn png(&self, scale: f32) -> Result<Vec<u8>> {
+        let text = svg::document(self.size, &self.title, &self.body);
+        let mut pixels = png::pixels(&text, scale)?;
+        self.panels.iter().for_each(|panel| panel.draw(&mut pixels, f64::from(scale)));
+        pixels.encode_png().map_err(|error| Error::Png { found: error.to_string() })
+    }
+}
+
+impl Panel {
+    /// Copies the picture, each pixel the nearest one.
+    fn draw(&self, pixels: &mut Pixmap, scale: f64) {
+        let [left, top, width, height] =
+            [self.place[0], self.place[1], self.size[0], self.size[1]].map(|length| (length * scale) as usize);
+        let [rows, columns] = self.picture.size();
+        let (across, channels) = (pixels.width() as usize, self.picture.channels());
+        let down = pixels.height() as usize;
+        let data = pixels.data_mut();
+        for y in (0..height).filter(|y| top + y < down) {
+            for x in (0..width).filter(|x| left + x < across) {
+                let from = (y * rows / height * columns + x * columns / width) * channels;
+                let colour = |part: usize| self.picture.data()[from + part.min(channels - 1)];
+                let to = 4 * ((top + y) * across + left + x);
+                data[to..to + 4].copy_from_slice(&[colour(0), colour(1), colour(2), 255]);
+            }
+        }
+    }
+}
+
+/// What is drawn, and the classes.
+fn heading(trace: &Trace, image: &ImageTrace) -> [String; 2] {
+    let name = trace.sides.first().map_or("", |side| side.text.as_str());
+    let classes = image.classes.iter().take(3);
+    let classes: Vec<String> =
+        classes.map(|class| format!("{} ({:.3})", class.label, class.probability)).collect();
+    let from = if image.tokens > 0 { "the class token attends to" } else { "all patches attend to" };
+    [name.to_owned(), format!("→ {}; bright is what {from}", classes.join(", "))]
+}
+
+fn text([x, y]: [f64; 2], size: usize, text: &str) -> String {
+    let [x, y] = [x, y].map(svg::short);
+    format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"#1c1c1c\">{}</text>\n", svg::escaped(text))
+}
+
+/// The picture, dark where the weights of its patches are small.
+fn darkened(image: &ImageTrace, weights: &[f32]) -> Picture {
+    let largest = weights.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+    let bytes = weights.iter().map(|weight| (255.0 * (weight / largest).clamp(0.0, 1.0)).round() as u8);
+    let mask = Picture::new(image.grid, 1, bytes.collect());
+    let [height, width] = image.picture.size();
+    // The right and bottom edge may lie outside all patches.
+    let patch = (height / image.grid[0]).min(width / image.grid[1]);
+    let inside = image.grid.map(|patches| patches * patch);
+    let mask = mask.resized(inside, Filter::Bilinear);
+    let channels = image.picture.channels();
+    let data = image.picture.data().iter().enumerate().map(|(at, &value)| {
+        let (y, x) = (at / channels / width, at / channels % width);
+        let weight = if y < inside[0] && x < inside[1] { mask.data()[y * inside[1] + x] } else { 0 };
+        let bright = DARK + (1.0 - DARK) * f32::from(weight) / 255.0;
+        (f32::from(value) * bright).round() as u8
+    });
+    Picture::new([height, width], channels, data.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image() -> ImageTrace {
+        let picture = Picture::new([4, 6], 1, vec![200; 24]);
+        ImageTrace { picture, grid: [2, 3], tokens: 1, classes: Vec::new() }
+    }
+
+    #[test]
+    fn patches_without_weight_are_dark_and_the_heaviest_is_unchanged() {
+        let found = darkened(&image(), &[0.0, 0.0, 0.0, 0.0, 0.0, 0.5]);
+        assert_eq!((found.data()[0], found.data()[23]), (24, 200));
+        assert!(found.data()[9] > 24 && found.data()[9] < 200);
+    }
+
+    #[test]
+    fn drawings_have_the_pictures_at_their_places() {
+        let pictures = vec![("image".to_owned(), image().picture), ("two".to_owned(), image().picture)];
+        let found = Overlay::arranged(pictures, 4, ["a < b".to_owned(), String::new()]);
+        let text = found.svg();
+        assert_eq!(text.matches("<image ").count(), 2);
+        assert!(text.contains("a &lt; b") && text.contains("data:image/png;base64,iVBOR"));
+        let pixels = Pixmap::decode_png(&found.png(1.0).unwrap()).unwrap();
+        let [x, y] = found.panels[1].place.map(|place| place as u32 + 3);
+        assert_eq!(pixels.pixel(x, y).unwrap().red(), 200);
+        assert_eq!(pixels.pixel(1, 100).unwrap().red(), 255);
+    }
+}
