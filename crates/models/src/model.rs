@@ -33,6 +33,7 @@ use crate::recurrent::{
     RecurrentLanguageModelConfig, RecurrentTranslator,
 };
 use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
+use crate::speech::{SpeechConfig, SpeechRecognizer};
 use crate::transformer::bert::{BertConfig, BertEncoder, BertHead};
 use crate::transformer::config::Tie;
 use crate::transformer::{
@@ -54,6 +55,8 @@ pub enum Model {
     LanguageModel(LanguageModel),
     /// Maps a sequence of points to a sequence of their positions.
     Pointer(PointerNetwork),
+    /// Maps a sound to a text.
+    Speech(SpeechRecognizer),
 }
 
 /// The config of a model of any family; `model_type` names the family in files.
@@ -93,6 +96,9 @@ pub enum ModelConfig {
     /// A BERT-like encoder.
     #[serde(rename = "polyhead_bert")]
     Bert(BertConfig),
+    /// A speech recogniser.
+    #[serde(rename = "polyhead_speech")]
+    Speech(SpeechConfig),
 }
 
 /// The view of a model, which determines the tasks it can do and the objective it is trained with.
@@ -106,6 +112,8 @@ pub enum View {
     LanguageModel,
     /// See [`PointerNetwork`].
     Pointer,
+    /// See [`SpeechRecognizer`].
+    Speech,
 }
 
 /// The part of a config that the training data determines.
@@ -151,6 +159,7 @@ macro_rules! of_family {
             ModelConfig::RecurrentLanguageModel($own) => $body,
             ModelConfig::Pointer($own) => $body,
             ModelConfig::Bert($own) => $body,
+            ModelConfig::Speech($own) => $body,
         }
     };
 }
@@ -165,7 +174,7 @@ impl ModelConfig {
     }
 
     /// The default config of every family, the default family first.
-    fn families() -> [Self; 11] {
+    fn families() -> [Self; 12] {
         [
             Self::Transformer(TransformerConfig::default()),
             Self::Recurrent(RecurrentConfig::default()),
@@ -178,6 +187,7 @@ impl ModelConfig {
             Self::RecurrentLanguageModel(RecurrentLanguageModelConfig::default()),
             Self::Pointer(PointerConfig::default()),
             Self::Bert(BertConfig::default()),
+            Self::Speech(SpeechConfig::default()),
         ]
     }
 
@@ -195,7 +205,7 @@ impl ModelConfig {
     }
 
     /// All values of `model_type` in Polyhead's own files.
-    pub(crate) fn model_types() -> [&'static str; 11] {
+    pub(crate) fn model_types() -> [&'static str; 12] {
         Self::families().map(|family| family.model_type())
     }
 
@@ -300,6 +310,7 @@ impl ModelConfig {
             | Self::WindowLanguageModel(_)
             | Self::RecurrentLanguageModel(_) => View::LanguageModel,
             Self::Pointer(_) => View::Pointer,
+            Self::Speech(_) => View::Speech,
         }
     }
 
@@ -332,6 +343,7 @@ impl ModelConfig {
             Self::RecurrentLanguageModel(own) => [own.vocab_size; 2],
             Self::Pointer(_) => [0; 2],
             Self::Bert(own) => [own.vocab_size; 2],
+            Self::Speech(own) => [own.vocab_size; 2],
         }
     }
 
@@ -352,6 +364,7 @@ impl ModelConfig {
             // The texts of a batch, of which there are fewer than this.
             Self::Bert(own) if own.head == BertHead::None => 1 << 16,
             Self::Bert(own) => own.labels.len(),
+            Self::Speech(own) => own.vocab_size,
         }
     }
 
@@ -367,6 +380,7 @@ impl ModelConfig {
                 ..
             })
             | &Self::WindowLanguageModel(WindowLanguageModelConfig { pad_id, end_id, start_id, .. })
+            | &Self::Speech(SpeechConfig { pad_id, end_id, start_id, .. })
             | &Self::RecurrentLanguageModel(RecurrentLanguageModelConfig {
                 pad_id, end_id, start_id, ..
             }) => Some(SpecialIds { pad_id, end_id, start_id }),
@@ -417,6 +431,7 @@ impl ModelConfig {
             Self::Transformer(own) => own.cache_elements(),
             Self::Recurrent(own) => own.cache_elements(),
             Self::TransformerLanguageModel(own) => [own.cache_elements(), 0],
+            Self::Speech(own) => own.cache_elements(),
             _ => [0; 2],
         }
     }
@@ -441,6 +456,10 @@ impl ModelConfig {
             Self::RecurrentEncoder(own) => rows * source * own.activation_elements(),
             Self::RecurrentLanguageModel(own) => rows * source * own.activation_elements(),
             Self::Pointer(own) => own.activation_elements([rows, source, target]),
+            Self::Speech(own) => {
+                let [per_frame, per_target] = own.activation_elements();
+                rows * (source * per_frame + target * per_target)
+            }
             Self::Bert(own) => {
                 // Without a head a row is a pair of texts.
                 let second = if own.head == BertHead::None { target } else { 0 };
@@ -497,6 +516,7 @@ family!(RecurrentEncoderConfig, RecurrentEncoder);
 family!(RecurrentLanguageModelConfig, RecurrentLanguageModel);
 family!(PointerConfig, Pointer);
 family!(BertConfig, Bert);
+family!(SpeechConfig, Speech);
 
 impl From<&ModelConfig> for ModelConfig {
     fn from(config: &ModelConfig) -> Self {
@@ -538,6 +558,7 @@ impl Model {
             }
             ModelConfig::Pointer(own) => Self::Pointer(PointerNetwork::new(own, parameters)?),
             ModelConfig::Bert(own) => Self::Encoder(BertEncoder::new(own, parameters)?.into()),
+            ModelConfig::Speech(own) => Self::Speech(SpeechRecognizer::new(own, parameters)?),
         })
     }
 
@@ -548,6 +569,7 @@ impl Model {
             Self::Encoder(model) => model.config(),
             Self::LanguageModel(model) => model.config(),
             Self::Pointer(model) => model.config().into(),
+            Self::Speech(model) => model.config().into(),
         }
     }
 
@@ -558,6 +580,7 @@ impl Model {
             Self::Encoder(model) => model.sites(),
             Self::LanguageModel(model) => model.sites(),
             Self::Pointer(model) => model.sites(),
+            Self::Speech(model) => model.sites(),
         }
     }
 
@@ -600,6 +623,18 @@ impl Model {
             Self::Encoder(_) => View::Encoder,
             Self::LanguageModel(_) => View::LanguageModel,
             Self::Pointer(_) => View::Pointer,
+            Self::Speech(_) => View::Speech,
+        }
+    }
+
+    /// The model as a speech recogniser.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub fn into_speech(self) -> Result<SpeechRecognizer> {
+        match self {
+            Self::Speech(model) => Ok(model),
+            other => Err(other.view().instead_of(View::Speech)),
         }
     }
 
@@ -623,6 +658,7 @@ impl View {
             Self::Encoder => "a text classifier",
             Self::LanguageModel => "a language model",
             Self::Pointer => "a pointer network",
+            Self::Speech => "a speech recogniser",
         }
     }
 
@@ -633,6 +669,7 @@ impl View {
             Self::Encoder => "use it with polyhead classify",
             Self::LanguageModel => "use it with polyhead generate",
             Self::Pointer => "use it with polyhead point",
+            Self::Speech => "use it with polyhead transcribe",
         };
         Error::View { found: self.name(), expected: expected.name(), hint }
     }

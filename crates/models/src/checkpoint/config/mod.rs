@@ -1,5 +1,5 @@
 //! The config of a model folder: `config.json` of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral, Qwen2, BERT and its
-//! successors, or of Polyhead, or fairseq's `args.json`.
+//! successors, Whisper, or of Polyhead, or fairseq's `args.json`.
 
 mod bert;
 mod decoder_only;
@@ -12,6 +12,7 @@ mod modernbert;
 mod own;
 mod pegasus;
 mod rope;
+mod whisper;
 
 use std::borrow::Borrow;
 use std::path::Path;
@@ -32,7 +33,7 @@ pub(super) use pegasus::text as pegasus_text;
 
 /// Hugging Face's values of `model_type` that are read.
 const HUGGING_FACE: &str = "\"marian\", \"pegasus\", \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"bert\", \"roberta\", \
-                            \"xlm-roberta\", \"camembert\", \"distilbert\", \"mpnet\", \"modernbert\"";
+                            \"xlm-roberta\", \"camembert\", \"distilbert\", \"mpnet\", \"modernbert\", \"whisper\"";
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ARGS: &str = "args.json";
 
@@ -105,6 +106,7 @@ fn parse_config<W: Borrow<Weights>>(
         Some("pegasus") => {
             Ok((pegasus::read(path, map, weights()?.borrow())?.into(), CheckpointLayout::Pegasus))
         }
+        Some("whisper") => Ok((whisper::read(path, map)?.into(), CheckpointLayout::Whisper)),
         Some("gpt2") => Ok((gpt2::read(path, map)?.into(), CheckpointLayout::Gpt2)),
         Some(name) if llama::MODEL_TYPES.contains(&name) => {
             Ok((llama::read(path, name, map)?.into(), CheckpointLayout::Llama))

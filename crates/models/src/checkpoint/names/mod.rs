@@ -45,11 +45,14 @@ pub enum CheckpointLayout {
     Mpnet,
     /// Hugging Face's ModernBERT.
     Modernbert,
+    /// Hugging Face's Whisper.
+    Whisper,
 }
 
 impl CheckpointLayout {
     /// CheckpointLayouts that need a table. Pegasus' has all names of Marian's, which wins where both match.
-    const FOREIGN: [Self; 11] = [
+    const FOREIGN: [Self; 12] = [
+        Self::Whisper,
         Self::Pegasus,
         Self::Marian,
         Self::Fairseq,
@@ -89,6 +92,7 @@ impl CheckpointLayout {
             Self::Distilbert => "distilbert",
             Self::Mpnet => "mpnet",
             Self::Modernbert => "modernbert",
+            Self::Whisper => "whisper",
         }
     }
 
@@ -119,6 +123,7 @@ impl CheckpointLayout {
             Self::Distilbert => &[include_str!("distilbert.txt")],
             Self::Mpnet => &[include_str!("mpnet.txt")],
             Self::Modernbert => &[include_str!("modernbert.txt")],
+            Self::Whisper => &[include_str!("whisper.txt")],
         };
         let mut rules: Vec<_> = tables.iter().flat_map(|text| table::parse(text)).collect();
         // Without a head the prefix of the encoder's names may be missing, and old files call weights and biases of norms
