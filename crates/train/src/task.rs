@@ -31,6 +31,9 @@ pub enum Task {
     /// Order of points; see `pointing`.
     #[serde(rename = "pointer")]
     Pointing,
+    /// Text of a sound; see `transcription`.
+    #[serde(rename = "transcribe")]
+    Transcription,
 }
 
 impl Task {
@@ -41,6 +44,7 @@ impl Task {
             View::Encoder => Self::Classification,
             View::LanguageModel => Self::LanguageModel,
             View::Pointer => Self::Pointing,
+            View::Speech => Self::Transcription,
         }
     }
 
@@ -53,6 +57,7 @@ impl Task {
             }
             Self::LanguageModel => View::LanguageModel,
             Self::Pointing => View::Pointer,
+            Self::Transcription => View::Speech,
         }
     }
 
@@ -63,7 +68,7 @@ impl Task {
             Self::Tagging => Some(EncoderHead::TokenClasses),
             Self::MaskedLanguageModel => Some(EncoderHead::MaskedLanguageModel),
             Self::Contrastive => Some(EncoderHead::None),
-            Self::Translation | Self::LanguageModel | Self::Pointing => None,
+            Self::Translation | Self::LanguageModel | Self::Pointing | Self::Transcription => None,
         }
     }
 
@@ -77,6 +82,7 @@ impl Task {
             Self::MaskedLanguageModel => "masked-language-model",
             Self::Contrastive => "contrastive",
             Self::Pointing => "pointer",
+            Self::Transcription => "transcribe",
         }
     }
 
@@ -90,6 +96,7 @@ impl Task {
             Self::MaskedLanguageModel => "fill",
             Self::Contrastive => "embed",
             Self::Pointing => "point",
+            Self::Transcription => "transcribe",
         }
     }
 
@@ -100,13 +107,14 @@ impl Task {
             Self::Classification | Self::Contrastive | Self::Pointing => Metric::Accuracy,
             Self::Tagging => Metric::F1,
             Self::LanguageModel | Self::MaskedLanguageModel => Metric::Loss,
+            Self::Transcription => Metric::Wer,
         }
     }
 
     /// The default of label smoothing; the loss of a language model is a score by itself and has none.
     pub(crate) fn label_smoothing(self) -> f32 {
         match self {
-            Self::Translation | Self::Classification => 0.1,
+            Self::Translation | Self::Classification | Self::Transcription => 0.1,
             // Nearly all words have one tag, and the scores of padding are −∞ in a pointer network.
             Self::Tagging
             | Self::LanguageModel
@@ -125,7 +133,8 @@ impl Task {
             | Self::LanguageModel
             | Self::MaskedLanguageModel
             | Self::Contrastive
-            | Self::Pointing => false,
+            | Self::Pointing
+            | Self::Transcription => false,
         }
     }
 
@@ -149,6 +158,7 @@ impl Task {
             Self::MaskedLanguageModel => "# A masked language model",
             Self::Contrastive => "# Vectors of texts",
             Self::Pointing => "# A pointer network",
+            Self::Transcription => "# A speech recogniser",
         }
     }
 
@@ -169,6 +179,7 @@ impl Task {
                 "Use it with `polyhead embed`, `similar` and `search`, or with sentence-transformers."
             }
             Self::Pointing => "Use it with `polyhead point --model FOLDER`.",
+            Self::Transcription => "Use it with `polyhead transcribe --model FOLDER`.",
         }
     }
 }

@@ -60,7 +60,8 @@ impl Explore {
                 report_loaded(&folder, &encoder.encoder().parameters().device(), "f32", start);
                 EncoderExplorer::new(Arc::new(encoder), model_name(&folder)).listen(port)?
             }
-            View::SequenceToSequence | View::Pointer => {
+            // What the explorer cannot show is refused with the command that uses it.
+            View::SequenceToSequence | View::Pointer | View::Speech => {
                 let engine = Engine::load(&folder, &LoadOptions::default())?;
                 report_loaded(&folder, &engine.device(), "f32", start);
                 let explorer = Explorer::new(engine, model_name(&folder));

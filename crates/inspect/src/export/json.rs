@@ -120,6 +120,11 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             put("answer", found.order.clone().into());
             put("probabilities", found.probabilities.clone().into());
         }
+        TraceOutcome::Speech(found) => {
+            put("text", found.text.clone().into());
+            put("seconds", found.seconds.into());
+            put("step", found.step.into());
+        }
         TraceOutcome::Text(found) => text::keys(found).into_iter().for_each(|(key, value)| put(&key, value)),
     }
     put("attention", trace.selected(filter).iter().map(attention).collect());

@@ -20,6 +20,7 @@ pub mod encoder;
 mod observe;
 mod order;
 mod progress;
+mod speech;
 mod step;
 pub mod text;
 mod token;
@@ -32,6 +33,7 @@ pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, ob
 pub(crate) use observe::{KeepActivations, captured_pass};
 pub use order::OrderTrace;
 pub use progress::ProgressCallback;
+pub use speech::SpeechTrace;
 pub use step::{Alternative, TraceStep};
 pub use text::TextTrace;
 pub(crate) use text::captured_text_pass;
@@ -80,6 +82,8 @@ pub enum TraceOutcome {
     Order(OrderTrace),
     /// The distributions of next tokens; the side is `text`.
     Text(TextTrace),
+    /// The text of a sound; its sides are `frames` and `target`.
+    Speech(SpeechTrace),
 }
 
 impl Trace {
@@ -92,7 +96,10 @@ impl Trace {
     pub fn translation(&self) -> Option<&TranslationTrace> {
         match &self.outcome {
             TraceOutcome::Translation(found) => Some(found),
-            TraceOutcome::Encoder(_) | TraceOutcome::Order(_) | TraceOutcome::Text(_) => None,
+            TraceOutcome::Encoder(_)
+            | TraceOutcome::Order(_)
+            | TraceOutcome::Text(_)
+            | TraceOutcome::Speech(_) => None,
         }
     }
 
@@ -133,6 +140,10 @@ impl Trace {
 
     /// The attention site that word alignments are read from, if the model has one.
     pub fn alignment_site(&self) -> Option<Site> {
+        if let TraceOutcome::Speech(_) = &self.outcome {
+            // The last layer of the cross-attention, which alone was captured.
+            return self.sites.all().last();
+        }
         self.translation().and_then(|found| found.alignment_site)
     }
 

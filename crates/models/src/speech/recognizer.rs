@@ -56,6 +56,14 @@ impl EncodedSpeech {
         &self.lengths
     }
 
+    /// One of the sounds.
+    ///
+    /// # Errors
+    /// If there is no such sound.
+    pub fn one(&self, pass: &Pass<'_>, row: usize) -> Result<Self> {
+        self.select(pass, &[row])
+    }
+
     /// The sounds in `rows`, in that order.
     pub(super) fn select(&self, pass: &Pass<'_>, rows: &[usize]) -> Result<Self> {
         if rows.iter().copied().eq(0..self.lengths.len()) {

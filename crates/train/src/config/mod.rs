@@ -18,7 +18,7 @@ pub use classes::{ClassWeighting, ClassesConfig, WeightRule};
 pub use data::{
     AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TextRows, TokenizerConfig, VocabularySharing,
 };
-pub use objectives::{ContrastiveConfig, MaskingConfig};
+pub use objectives::{ContrastiveConfig, MaskingConfig, SoundConfig};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
     CheckpointConfig, Divergence, FinalModel, Metric, OptimizerConfig, TrainConfig, ValidationConfig,
@@ -40,8 +40,8 @@ pub struct RunConfig {
     pub out: PathBuf,
     /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
-    /// Task: `translate`, `classify`, `tag`, `language-model`, `masked-language-model`, `contrastive` or `pointer`; default: that of
-    /// the model, and `translate` without one.
+    /// Task: `translate`, `classify`, `tag`, `language-model`, `masked-language-model`, `contrastive`, `pointer` or `transcribe`;
+    /// default: that of the model, and `translate` without one.
     pub task: Task,
     /// A model folder that training starts from, with its config, weights and tokeniser: a language model, or an encoder, which
     /// gets the head of the task; default: none, random weights.
@@ -63,6 +63,8 @@ pub struct RunConfig {
     pub masking: MaskingConfig,
     /// Loss of contrastive training.
     pub contrastive: ContrastiveConfig,
+    /// Changes of sounds.
+    pub sound: SoundConfig,
     /// Optimiser.
     pub optimizer: OptimizerConfig,
     /// Learning rate schedule.
@@ -90,6 +92,7 @@ impl Default for RunConfig {
             embeddings: EmbeddingsConfig::default(),
             masking: MaskingConfig::default(),
             contrastive: ContrastiveConfig::default(),
+            sound: SoundConfig::default(),
             optimizer: OptimizerConfig::default(),
             schedule: ScheduleConfig::default(),
             train: TrainConfig::default(),

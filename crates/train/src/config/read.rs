@@ -8,8 +8,8 @@ use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
 use super::{
-    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, MaskingConfig, RunConfig, TokenizerConfig,
-    VocabularySharing, model,
+    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, MaskingConfig, RunConfig, SoundConfig,
+    TokenizerConfig, VocabularySharing, model,
 };
 use crate::task::Task;
 use crate::{Error, Result};
@@ -211,10 +211,11 @@ fn check_init(config: &RunConfig) -> Result<()> {
 
 /// Refuses settings of another objective, and numbers out of range.
 fn check_objective(config: &RunConfig) -> Result<()> {
-    let RunConfig { masking, contrastive, task, .. } = config;
+    let RunConfig { masking, contrastive, sound, task, .. } = config;
     let of_other = [
         ("masking", Task::MaskedLanguageModel, *masking != MaskingConfig::default()),
         ("contrastive", Task::Contrastive, *contrastive != ContrastiveConfig::default()),
+        ("sound", Task::Transcription, *sound != SoundConfig::default()),
     ];
     if let Some((section, own, _)) = of_other.iter().find(|(_, own, is_given)| *is_given && own != task) {
         let message = format!("settings of task = {:?}, but task = {:?}", own.name(), task.name());
@@ -235,6 +236,8 @@ fn check_objective(config: &RunConfig) -> Result<()> {
             contrastive.temperature > 0.0 && contrastive.temperature.is_finite(),
             "a number above 0",
         ),
+        ("sound.speed", sound.speed, (0.0..0.5).contains(&sound.speed), "0 or more, below 0.5"),
+        ("sound.noise", sound.noise, (0.0..=1.0).contains(&sound.noise), "0 to 1"),
     ];
     match checks.into_iter().find(|(_, _, fits, _)| !fits) {
         None => Ok(()),

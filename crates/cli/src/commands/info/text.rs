@@ -48,7 +48,7 @@ pub(super) fn text(description: &ModelDescription) -> String {
 fn is_generative(description: &ModelDescription) -> bool {
     match description.architecture.view() {
         View::SequenceToSequence => true,
-        View::Encoder | View::LanguageModel | View::Pointer => false,
+        View::Encoder | View::LanguageModel | View::Pointer | View::Speech => false,
     }
 }
 

@@ -114,6 +114,10 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
             }
         }
         TraceOutcome::Text(found) => rows.extend(text_screen::summary((found, trace), plain)),
+        TraceOutcome::Speech(found) => {
+            rows.extend([("sound", format!("{:.2} s", found.seconds)), ("text", visible(&found.text))]);
+            rows.push(("columns", format!("{:.2} s each", found.step)));
+        }
     }
     aligned(&rows)
 }

@@ -123,6 +123,9 @@ fn text(event: &Event) -> Option<String> {
                 Task::Contrastive => {
                     format!("{pairs} training pairs, {source} and {target} tokens{valid}")
                 }
+                Task::Transcription => {
+                    format!("{pairs} training sounds, {source} frames and {target} tokens of texts{valid}")
+                }
                 Task::Pointing => {
                     format!("{pairs} training rows, {source} points and {target} steps of answers{valid}")
                 }
