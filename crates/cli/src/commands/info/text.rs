@@ -66,6 +66,7 @@ fn layout_name(layout: CheckpointLayout) -> &'static str {
         CheckpointLayout::Distilbert => "distilbert (Hugging Face)",
         CheckpointLayout::Mpnet => "mpnet (Hugging Face)",
         CheckpointLayout::Modernbert => "modernbert (Hugging Face)",
+        CheckpointLayout::Whisper => "whisper (Hugging Face)",
     }
 }
 
