@@ -70,6 +70,9 @@ impl SpeechEngine {
         let mut rules = settings.rules.clone();
         let timestamps = options.timestamps && settings.no_timestamps.is_some();
         rules.timestamps = if timestamps { settings.timestamps() } else { None };
+        if let Some(none) = settings.timestamps().filter(|_| !timestamps) {
+            rules.forbidden.extend(none.first_id..self.config().vocab_size as u32);
+        }
         let beam_size = options.beam_size.unwrap_or(settings.beam_size);
         if beam_size == 0 {
             return Err(Error::request("a beam size of 0, expected 1 or more", "1 is greedy decoding"));

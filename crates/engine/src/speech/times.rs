@@ -115,6 +115,28 @@ mod tests {
     }
 
     #[test]
+    fn paths_are_those_of_transformers() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/speech/speech.json.gz");
+        let file = std::fs::File::open(path).unwrap();
+        let golden: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
+        let list = |value: &serde_json::Value| value.as_array().unwrap().clone();
+        for case in list(&golden["times"]) {
+            let [n_heads, tokens, positions] =
+                [0, 1, 2].map(|at| case["shape"][at].as_u64().unwrap() as usize);
+            let weights: Vec<f32> =
+                list(&case["weights"]).iter().map(|weight| weight.as_f64().unwrap() as f32).collect();
+            let heads: Vec<Tensor> = weights
+                .chunks_exact(tokens * positions)
+                .map(|head| Tensor::new(&[tokens, positions], head.to_vec()))
+                .collect();
+            let expected: Vec<usize> =
+                list(&case["starts"]).iter().map(|start| start.as_u64().unwrap() as usize).collect();
+            assert_eq!(heads.len(), n_heads);
+            assert_eq!(starts(&heads), expected, "{n_heads} {tokens} {positions}");
+        }
+    }
+
+    #[test]
     fn medians_reflect_the_ends() {
         assert_eq!(smoothed(&[0.0, 0.0, 9.0, 0.0, 0.0]), [0.0; 5]);
         assert_eq!(smoothed(&[1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]);

@@ -44,13 +44,15 @@ impl SpeechEngine {
     pub(super) fn padded_windows(&self, samples: &[f32], search: &mut Search) -> Result<Vec<Vec<Segment>>> {
         let (most, n_mels) = (self.config().max_frames, self.config().n_mels);
         let total = self.features.n_frames(samples.len());
-        let all = if total <= most { most } else { total + most };
-        let frames = self.features.frames(samples, all);
+        // Silence follows a sound within the first window; frames after the end of a later one are 0, as in Whisper.
+        let frames = self.features.frames(samples, total.max(most));
         let (mut seek, mut found) = (0, Vec::new());
         while seek < total {
-            let window = &frames[seek * n_mels..(seek + most) * n_mels];
+            let end = (seek + most).min(frames.len() / n_mels);
+            let mut window = frames[seek * n_mels..end * n_mels].to_vec();
+            window.resize(most * n_mels, 0.0);
             let sound = most.min(total - seek);
-            let recognised = self.recognise(&[(window, sound)], search)?.remove(0);
+            let recognised = self.recognise(&[(&window, sound)], search)?.remove(0);
             // Without timestamps no token is one, and the window is one segment.
             let first_id = if search.timestamps {
                 self.settings.timestamps().map_or(u32::MAX, |own| own.first_id)
