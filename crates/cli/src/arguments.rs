@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Classify(commands::classify::Classify),
     /// Continue prompts with a language model, or chat with it
     Generate(Box<commands::generate::Generate>),
+    /// Write down what is said in WAV files
+    Transcribe(commands::transcribe::Transcribe),
     /// Order points or numbers with a pointer network
     Point(commands::point::Point),
     /// Detect the language of text, or train a language identifier

@@ -2,7 +2,8 @@
 //!
 //! 1. [`load`](load()) loads a folder onto a device; [`tokenizers`] finds its tokenisers.
 //! 2. [`encoder`] gives vectors of texts, classes of tokens, masked words and scores of pairs; [`classify`] is text classification, [`generate`] continues prompts, which [`chat`] makes of messages,
-//!    [`perplexity`] measures a text, [`mod@image`] classifies images, [`point`] runs pointer networks and [`puzzle`]
+//!    [`perplexity`] measures a text, [`mod@image`] classifies images, [`speech`] recognises speech, [`point`] runs pointer networks
+//!    and [`puzzle`]
 //!    makes data for them. A further task is a module beside these; translation, with its languages, sentences
 //!    and documents, is a crate of its own above this one.
 
@@ -18,6 +19,7 @@ pub mod point;
 pub mod puzzle;
 pub mod search;
 pub mod settings;
+pub mod speech;
 pub mod tokenizers;
 
 pub use chat::ChatTemplate;
@@ -28,3 +30,4 @@ pub use generate::Generator;
 pub use image::ImageClassifier;
 pub use load::{LoadOptions, load};
 pub use point::PointEngine;
+pub use speech::SpeechEngine;

@@ -127,6 +127,7 @@ impl Settings {
                 decay,
             )?,
             at_limit: forced_end.map_or(default.at_limit, AtLimit::Force),
+            timestamps: default.timestamps,
             renormalise: self.get("renormalize_logits", "true or false", Value::as_bool)?.unwrap_or(false),
         };
         self.check_forced(&rules)?;

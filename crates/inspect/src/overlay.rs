@@ -45,7 +45,10 @@ impl Overlay {
     /// If the trace is not of an image, or there is nothing to draw.
     pub fn new(trace: &Trace, selection: &Selection) -> Result<Self> {
         let Some(image) = trace.image() else {
-            return Err(Error::request("a trace of text, expected one of an image", "choose an image classifier"));
+            return Err(Error::request(
+                "a trace of text, expected one of an image",
+                "choose an image classifier",
+            ));
         };
         let (maps, columns) = selection.maps(trace)?;
         let mut found = vec![("image".to_owned(), image.picture.clone())];
@@ -74,10 +77,7 @@ impl Overlay {
             body += &text([place[0], place[1] - 6.0], 11, &title);
             panels.push(Panel { place, size, picture });
         }
-        let whole = [
-            (GAP + columns as f64 * step[0]).max(420.0),
-            HEADER + n_rows as f64 * step[1] + GAP,
-        ];
+        let whole = [(GAP + columns as f64 * step[0]).max(420.0), HEADER + n_rows as f64 * step[1] + GAP];
         Self { size: whole, title: lines[0].clone(), body, panels }
     }
 
@@ -110,8 +110,8 @@ impl Overlay {
 impl Panel {
     /// Copies the picture, each pixel the nearest one.
     fn draw(&self, pixels: &mut Pixmap, scale: f64) {
-        let [left, top, width, height] =
-            [self.place[0], self.place[1], self.size[0], self.size[1]].map(|length| (length * scale) as usize);
+        let [left, top, width, height] = [self.place[0], self.place[1], self.size[0], self.size[1]]
+            .map(|length| (length * scale) as usize);
         let [rows, columns] = self.picture.size();
         let (across, channels) = (pixels.width() as usize, self.picture.channels());
         let down = pixels.height() as usize;

@@ -14,6 +14,7 @@ use crate::recurrent::{
     Cell, DecoderAttention, LocalAttention, RecurrentConfig, RecurrentEncoderConfig,
     RecurrentLanguageModelConfig, StatePooling,
 };
+use crate::speech::SpeechConfig;
 use crate::transformer::bert::{BertConfig, Transform};
 use crate::transformer::config::{AttentionPattern, Dropout, PositionConfig, StackConfig, Tie};
 use crate::transformer::language_model::Biases;
@@ -612,6 +613,47 @@ impl Family for VisionConfig {
 
     fn describe(&self) -> Vec<(&'static str, String)> {
         self.describe()
+    }
+}
+
+impl Family for SpeechConfig {
+    const MODEL_TYPE: &'static str = "polyhead_speech";
+    const PRESETS: &'static [&'static str] = &["small", "tiny", "base"];
+    const DERIVED: &'static [&'static str] = &["vocab_size", "pad_id", "end_id", "start_id"];
+    const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
+    const STACKS: &'static [&'static str] = &["encoder", "decoder"];
+    const TAGGED: &'static [&'static str] = &["encoder_position", "position"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::named(name)
+    }
+
+    fn example() -> Self {
+        let (encoder, decoder) = (StackConfig::new(2, 3, 10), StackConfig::new(3, 2, 9));
+        Self { d_model: 12, encoder, decoder, n_mels: 5, max_frames: 40, max_len: 64, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        let position = PositionConfig::Learned {};
+        vec![Self { encoder_position: position, position, n_mels: 4, ..Self::example() }]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let &DataSpec { vocab_sizes: [vocab_size, _], pad_id, end_id, .. } = data;
+        // The decoder starts from padding, as in translators.
+        Self { vocab_size, pad_id, end_id, start_id: pad_id, ..self.clone() }
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        describe::speech(self)
     }
 }
 

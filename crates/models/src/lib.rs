@@ -2,7 +2,7 @@
 //!
 //! 1. [`model`] is any model; [`sequence_to_sequence`], [`encoder`] and [`language_model`] are the views that other crates use.
 //! 2. [`transformer`] holds the families of *Attention Is All You Need*, [`window`] and [`averaging`] baselines without attention,
-//!    [`mod@pointer`] the pointer network, [`vision`] the Vision Transformer, [`recurrent`] the models before;
+//!    [`mod@pointer`] the pointer network, [`vision`] the Vision Transformer, [`speech`] speech recognition, [`recurrent`] the models before;
 //!    [`copying`] lets their decoders copy words of the source.
 //! 3. [`decode`] generates token by token; it uses a model only through [`decode::NextToken`].
 //! 4. [`checkpoint`] loads and saves models; [`parity`] compares a model with another implementation.
@@ -23,6 +23,7 @@ mod recipe;
 pub mod recurrent;
 pub mod sequence_to_sequence;
 pub mod shortlist;
+pub mod speech;
 mod text_state;
 pub mod transformer;
 pub mod vision;
@@ -37,5 +38,6 @@ pub use model::{DataSpec, Model, ModelConfig, TextFormat, View};
 pub use pointer::PointerNetwork;
 pub use sequence_to_sequence::{Decoding, DecodingState, SequenceToSequence, SpecialIds};
 pub use shortlist::{LexicalShortlist, LexicalTable, Shortlist, Shortlisted};
+pub use speech::SpeechRecognizer;
 pub use transformer::{Attribution, ResidualStream, StreamPart};
 pub use vision::ImageEncoder;

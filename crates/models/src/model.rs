@@ -33,6 +33,7 @@ use crate::recurrent::{
     RecurrentLanguageModelConfig, RecurrentTranslator,
 };
 use crate::sequence_to_sequence::{SequenceToSequence, SpecialIds};
+use crate::speech::{SpeechConfig, SpeechRecognizer};
 use crate::transformer::bert::{BertConfig, BertEncoder, BertHead};
 use crate::transformer::config::Tie;
 use crate::transformer::{
@@ -57,6 +58,8 @@ pub enum Model {
     Pointer(PointerNetwork),
     /// Maps an image to class scores.
     Image(ImageEncoder),
+    /// Maps a sound to a text.
+    Speech(SpeechRecognizer),
 }
 
 /// The config of a model of any family; `model_type` names the family in files.
@@ -99,6 +102,9 @@ pub enum ModelConfig {
     /// A Vision Transformer.
     #[serde(rename = "polyhead_vit")]
     Vision(VisionConfig),
+    /// A speech recogniser.
+    #[serde(rename = "polyhead_speech")]
+    Speech(SpeechConfig),
 }
 
 /// The view of a model, which determines the tasks it can do and the objective it is trained with.
@@ -114,6 +120,8 @@ pub enum View {
     Pointer,
     /// See [`ImageEncoder`].
     Image,
+    /// See [`SpeechRecognizer`].
+    Speech,
 }
 
 /// The part of a config that the training data determines.
@@ -162,6 +170,7 @@ macro_rules! of_family {
             ModelConfig::Pointer($own) => $body,
             ModelConfig::Bert($own) => $body,
             ModelConfig::Vision($own) => $body,
+            ModelConfig::Speech($own) => $body,
         }
     };
 }
@@ -176,7 +185,7 @@ impl ModelConfig {
     }
 
     /// The default config of every family, the default family first.
-    fn families() -> [Self; 12] {
+    fn families() -> [Self; 13] {
         [
             Self::Transformer(TransformerConfig::default()),
             Self::Recurrent(RecurrentConfig::default()),
@@ -190,6 +199,7 @@ impl ModelConfig {
             Self::Pointer(PointerConfig::default()),
             Self::Bert(BertConfig::default()),
             Self::Vision(VisionConfig::default()),
+            Self::Speech(SpeechConfig::default()),
         ]
     }
 
@@ -207,7 +217,7 @@ impl ModelConfig {
     }
 
     /// All values of `model_type` in Polyhead's own files.
-    pub(crate) fn model_types() -> [&'static str; 12] {
+    pub(crate) fn model_types() -> [&'static str; 13] {
         Self::families().map(|family| family.model_type())
     }
 
@@ -313,6 +323,7 @@ impl ModelConfig {
             | Self::RecurrentLanguageModel(_) => View::LanguageModel,
             Self::Pointer(_) => View::Pointer,
             Self::Vision(_) => View::Image,
+            Self::Speech(_) => View::Speech,
         }
     }
 
@@ -346,6 +357,7 @@ impl ModelConfig {
             Self::RecurrentLanguageModel(own) => [own.vocab_size; 2],
             Self::Pointer(_) | Self::Vision(_) => [0; 2],
             Self::Bert(own) => [own.vocab_size; 2],
+            Self::Speech(own) => [own.vocab_size; 2],
         }
     }
 
@@ -367,6 +379,7 @@ impl ModelConfig {
             Self::Bert(own) if own.head == BertHead::None => 1 << 16,
             Self::Bert(own) => own.labels.len(),
             Self::Vision(own) => own.labels.len(),
+            Self::Speech(own) => own.vocab_size,
         }
     }
 
@@ -398,6 +411,7 @@ impl ModelConfig {
                 ..
             })
             | &Self::WindowLanguageModel(WindowLanguageModelConfig { pad_id, end_id, start_id, .. })
+            | &Self::Speech(SpeechConfig { pad_id, end_id, start_id, .. })
             | &Self::RecurrentLanguageModel(RecurrentLanguageModelConfig {
                 pad_id, end_id, start_id, ..
             }) => Some(SpecialIds { pad_id, end_id, start_id }),
@@ -449,6 +463,7 @@ impl ModelConfig {
             Self::Transformer(own) => own.cache_elements(),
             Self::Recurrent(own) => own.cache_elements(),
             Self::TransformerLanguageModel(own) => [own.cache_elements(), 0],
+            Self::Speech(own) => own.cache_elements(),
             _ => [0; 2],
         }
     }
@@ -473,6 +488,10 @@ impl ModelConfig {
             Self::RecurrentEncoder(own) => rows * source * own.activation_elements(),
             Self::RecurrentLanguageModel(own) => rows * source * own.activation_elements(),
             Self::Pointer(own) => own.activation_elements([rows, source, target]),
+            Self::Speech(own) => {
+                let [per_frame, per_target] = own.activation_elements();
+                rows * (source * per_frame + target * per_target)
+            }
             Self::Bert(own) => {
                 // Without a head a row is a pair of texts.
                 let second = if own.head == BertHead::None { target } else { 0 };
@@ -531,6 +550,7 @@ family!(RecurrentLanguageModelConfig, RecurrentLanguageModel);
 family!(PointerConfig, Pointer);
 family!(BertConfig, Bert);
 family!(VisionConfig, Vision);
+family!(SpeechConfig, Speech);
 
 impl From<&ModelConfig> for ModelConfig {
     fn from(config: &ModelConfig) -> Self {
@@ -573,6 +593,7 @@ impl Model {
             ModelConfig::Pointer(own) => Self::Pointer(PointerNetwork::new(own, parameters)?),
             ModelConfig::Bert(own) => Self::Encoder(BertEncoder::new(own, parameters)?.into()),
             ModelConfig::Vision(own) => Self::Image(ImageEncoder::new(own, parameters)?),
+            ModelConfig::Speech(own) => Self::Speech(SpeechRecognizer::new(own, parameters)?),
         })
     }
 
@@ -584,6 +605,7 @@ impl Model {
             Self::LanguageModel(model) => model.config(),
             Self::Pointer(model) => model.config().into(),
             Self::Image(model) => model.config().into(),
+            Self::Speech(model) => model.config().into(),
         }
     }
 
@@ -595,6 +617,7 @@ impl Model {
             Self::LanguageModel(model) => model.sites(),
             Self::Pointer(model) => model.sites(),
             Self::Image(model) => model.sites(),
+            Self::Speech(model) => model.sites(),
         }
     }
 
@@ -638,6 +661,18 @@ impl Model {
             Self::LanguageModel(_) => View::LanguageModel,
             Self::Pointer(_) => View::Pointer,
             Self::Image(_) => View::Image,
+            Self::Speech(_) => View::Speech,
+        }
+    }
+
+    /// The model as a speech recogniser.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub fn into_speech(self) -> Result<SpeechRecognizer> {
+        match self {
+            Self::Speech(model) => Ok(model),
+            other => Err(other.instead_of(View::Speech)),
         }
     }
 
@@ -648,7 +683,7 @@ impl Model {
     pub fn into_image(self) -> Result<ImageEncoder> {
         match self {
             Self::Image(model) => Ok(model),
-            other => Err(other.view().instead_of(View::Image)),
+            other => Err(other.instead_of(View::Image)),
         }
     }
 
@@ -660,6 +695,7 @@ impl Model {
             Self::LanguageModel(_) => (self.view().name(), "use it with polyhead generate"),
             Self::Pointer(_) => (self.view().name(), "use it with polyhead point"),
             Self::Image(_) => (self.view().name(), "use it with polyhead classify --image"),
+            Self::Speech(_) => (self.view().name(), "use it with polyhead transcribe"),
         };
         Error::View { found, expected: expected.name(), hint }
     }
@@ -685,6 +721,7 @@ impl View {
             Self::LanguageModel => "a language model",
             Self::Pointer => "a pointer network",
             Self::Image => "an image classifier",
+            Self::Speech => "a speech recogniser",
         }
     }
 }

@@ -46,6 +46,7 @@ pub mod state;
 mod tagging;
 mod task;
 pub mod tensorboard;
+mod transcription;
 pub mod translation;
 pub mod verify;
 pub mod vocabulary;

@@ -24,9 +24,11 @@ impl RunCorpus {
     /// Resolves a corpus of the config for a task; `place` names its key in messages.
     pub fn new(config: &CorpusConfig, task: Task, place: &str) -> Result<Self> {
         let corpus = match task {
-            Task::Translation | Task::Classification | Task::Contrastive | Task::Pointing => {
-                config.corpus(place)?
-            }
+            Task::Translation
+            | Task::Classification
+            | Task::Contrastive
+            | Task::Pointing
+            | Task::Transcription => config.corpus(place)?,
             Task::Tagging => config.tagged(place)?,
             Task::LanguageModel | Task::MaskedLanguageModel => config.plain_text(place)?,
             Task::ImageClassification => {

@@ -34,6 +34,9 @@ pub enum Task {
     /// Label of an image; see `image_classification`.
     #[serde(rename = "classify-images")]
     ImageClassification,
+    /// Text of a sound; see `transcription`.
+    #[serde(rename = "transcribe")]
+    Transcription,
 }
 
 impl Task {
@@ -45,6 +48,7 @@ impl Task {
             View::LanguageModel => Self::LanguageModel,
             View::Pointer => Self::Pointing,
             View::Image => Self::ImageClassification,
+            View::Speech => Self::Transcription,
         }
     }
 
@@ -58,6 +62,7 @@ impl Task {
             Self::LanguageModel => View::LanguageModel,
             Self::Pointing => View::Pointer,
             Self::ImageClassification => View::Image,
+            Self::Transcription => View::Speech,
         }
     }
 
@@ -68,7 +73,11 @@ impl Task {
             Self::Tagging => Some(EncoderHead::TokenClasses),
             Self::MaskedLanguageModel => Some(EncoderHead::MaskedLanguageModel),
             Self::Contrastive => Some(EncoderHead::None),
-            Self::Translation | Self::LanguageModel | Self::Pointing | Self::ImageClassification => None,
+            Self::Translation
+            | Self::LanguageModel
+            | Self::Pointing
+            | Self::ImageClassification
+            | Self::Transcription => None,
         }
     }
 
@@ -83,6 +92,7 @@ impl Task {
             Self::Contrastive => "contrastive",
             Self::Pointing => "pointer",
             Self::ImageClassification => "classify-images",
+            Self::Transcription => "transcribe",
         }
     }
 
@@ -96,6 +106,7 @@ impl Task {
             Self::MaskedLanguageModel => "fill",
             Self::Contrastive => "embed",
             Self::Pointing => "point",
+            Self::Transcription => "transcribe",
         }
     }
 
@@ -108,13 +119,14 @@ impl Task {
             }
             Self::Tagging => Metric::F1,
             Self::LanguageModel | Self::MaskedLanguageModel => Metric::Loss,
+            Self::Transcription => Metric::Wer,
         }
     }
 
     /// The default of label smoothing; the loss of a language model is a score by itself and has none.
     pub(crate) fn label_smoothing(self) -> f32 {
         match self {
-            Self::Translation | Self::Classification | Self::ImageClassification => 0.1,
+            Self::Translation | Self::Classification | Self::ImageClassification | Self::Transcription => 0.1,
             // Nearly all words have one tag, and the scores of padding are −∞ in a pointer network.
             Self::Tagging
             | Self::LanguageModel
@@ -134,7 +146,8 @@ impl Task {
             | Self::MaskedLanguageModel
             | Self::Contrastive
             | Self::Pointing
-            | Self::ImageClassification => false,
+            | Self::ImageClassification
+            | Self::Transcription => false,
         }
     }
 
@@ -159,6 +172,7 @@ impl Task {
             Self::Contrastive => "# Vectors of texts",
             Self::Pointing => "# A pointer network",
             Self::ImageClassification => "# An image classifier",
+            Self::Transcription => "# A speech recogniser",
         }
     }
 
@@ -180,6 +194,7 @@ impl Task {
             }
             Self::Pointing => "Use it with `polyhead point --model FOLDER`.",
             Self::ImageClassification => "Use it with `polyhead classify --model FOLDER --image FILE`.",
+            Self::Transcription => "Use it with `polyhead transcribe --model FOLDER`.",
         }
     }
 }

@@ -152,6 +152,11 @@ impl Vocabulary {
             let both = learn(&[CorpusSide::Source, CorpusSide::Target], SHARED)?;
             return Self::new(both, None, &folder.join(SHARED));
         }
+        if run.task == Task::Transcription {
+            // The source side has paths of sounds.
+            let own = learn(&[CorpusSide::Target], SHARED)?;
+            return Self::new(own, None, &folder.join(SHARED));
+        }
         if !run.task.has_pairs() {
             // The target side has labels, or there is none.
             let own = learn(&[CorpusSide::Source], SHARED)?;

@@ -65,7 +65,8 @@ impl Explore {
                 let hint = "polyhead inspect --image FILE --out FILE.svg shows its attention".into();
                 return Err(Misuse { message, hint }.into());
             }
-            View::SequenceToSequence | View::Pointer => {
+            // What the explorer cannot show is refused with the command that uses it.
+            View::SequenceToSequence | View::Pointer | View::Speech => {
                 let engine = Engine::load(&folder, &LoadOptions::default())?;
                 report_loaded(&folder, &engine.device(), "f32", start);
                 let explorer = Explorer::new(engine, model_name(&folder));

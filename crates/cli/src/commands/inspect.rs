@@ -17,8 +17,9 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use polyhead_attention::{Filter, Intervention, SiteGroup, Sites};
-use polyhead_engine::PointEngine;
 use polyhead_engine::point::PointRow;
+use polyhead_engine::speech::{MOST_SECONDS, TranscribeOptions, wav};
+use polyhead_engine::{PointEngine, SpeechEngine};
 use polyhead_inspect::selection::{Granularity, IndexSelection, Selection};
 use polyhead_inspect::trace::{CaptureVectors, Trace, TraceOptions};
 use polyhead_models::View;
@@ -50,6 +51,7 @@ Examples:
       'the bank of the river' 'a bank account' 'the bank lends money'
   polyhead inspect -m deit-tiny --image cat.jpg --heads all --out cat.svg
   polyhead inspect -m runs/pointer/sort/model '{\"numbers\": [42, 7, 99]}'
+  polyhead inspect -m whisper-tiny --out heard.svg talk.wav
   polyhead inspect -m gpt2 --generate 5 --lens 'The cat sat on the'
   polyhead inspect -m gpt2 --contributions=last:Ġmat 'The cat sat on the'
 
@@ -59,7 +61,7 @@ Files: .svg and .png are pictures of the selection; .html is a page with the vie
 
 A language model shows the attention over the text so far, and for each token its probability, rank and surprisal (−log₂ p, in bits) given those before it, with the most probable tokens; the last line is what comes next, the distribution that polyhead generate draws from. Position t reads token t and predicts token t + 1. Files .json and .html have the logit lens and the contributions of all positions. With interventions, the distribution after the text is shown beside the unchanged one.
 
-An encoder shows the attention over its text and what its head computes: classes, entities, words in place of masks, or, without a head, the vector of the text. Files .npz and .safetensors also have `hidden_states`: the states of the tokens after the embedding and each layer. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected.
+An encoder shows the attention over its text and what its head computes: classes, entities, words in place of masks, or, without a head, the vector of the text. Files .npz and .safetensors also have `hidden_states`: the states of the tokens after the embedding and each layer. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected. A speech recogniser reads a WAV file, whose name is the text, and shows which part of the sound each token attends to.
 
 An image classifier reads --image. Files .svg and .png show the image, the attention rollout, and what the class token attends to in the selected heads: bright patches have large weights. The tokens of other files are the class token and the patches, row by row.
 
@@ -166,6 +168,7 @@ impl Inspect {
             View::LanguageModel => self.inspect_text(&folder, &formats),
             View::Pointer => self.inspect_order(&folder, &formats),
             View::Image => self.inspect_image((&folder, view), &formats),
+            View::Speech => self.inspect_speech(&folder, &formats),
         }
     }
 
@@ -228,6 +231,28 @@ impl Inspect {
         let trace = traced(&Filter::default(), &intervention)?;
         let nothing = Filter { layers: Some(Vec::new()), ..Filter::default() };
         self.show(trace, || traced(&nothing, &Intervention::default()), formats, (&selection, folder))
+    }
+
+    /// The cross-attention of a sound: TEXT is the path of a WAV file.
+    fn inspect_speech(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
+        const WHAT: &str = "a speech recogniser";
+        self.refuse_page(WHAT, formats)?;
+        self.refuse_translation(WHAT)?;
+        let start = Instant::now();
+        let engine = SpeechEngine::load(folder, &polyhead_engine::LoadOptions::default())?;
+        report_loaded(folder, &engine.parameters().device(), "f32", start);
+        let sound = wav::read(Path::new(self.text()), MOST_SECONDS)?;
+        let sites = Sites::new(vec![engine.model().cross_attention()]);
+        let (selection, intervention) = self.selection(&sites)?;
+        if intervention != Intervention::default() {
+            let message = format!("an intervention on {WHAT}, expected none");
+            return Err(misuse(&message, "leave --without, --scale and --skip out"));
+        }
+        let (samples, notes) = engine.samples(&sound);
+        notes.iter().for_each(|text| note(&format!("note: {text}")));
+        let options = TranscribeOptions { beam_size: self.beam, ..TranscribeOptions::default() };
+        let traced = || Ok(Trace::of_speech(&engine, &samples, &options)?);
+        self.show(traced()?, traced, formats, (&selection, folder))
     }
 
     /// Refuses pages and options that this kind of model does not have.

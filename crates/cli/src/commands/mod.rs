@@ -36,6 +36,7 @@ pub(crate) mod similar;
 pub(crate) mod tag;
 pub(crate) mod tokenizer;
 pub(crate) mod train;
+pub(crate) mod transcribe;
 pub(crate) mod translate;
 pub(crate) mod vectors;
 pub(crate) mod verify_run;
@@ -83,6 +84,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Tag(tag) => tag.run(),
         Command::Tokenizer(tokenizer) => tokenizer.run(),
         Command::Train(train) => train.run(),
+        Command::Transcribe(transcribe) => transcribe.run(),
         Command::Translate(translate) => translate.run(),
         Command::Vectors(vectors) => vectors.run(),
         Command::VerifyRun(verify) => verify.run(),

@@ -28,7 +28,7 @@ use polyhead_text::tokenizer::{Encoding, Tokenizer};
 use serde_json::Value;
 
 use self::settings::GenerationSettings;
-use self::tokenizer::PromptTokenizer;
+pub(crate) use self::tokenizer::PromptTokenizer;
 use crate::chat::ChatTemplate;
 use crate::load::{LoadOptions, check_folder, load};
 use crate::{Error, Result};

@@ -27,7 +27,9 @@ pub enum Filter {
 impl Filter {
     /// The filter of a number in `preprocessor_config.json`.
     pub fn from_number(number: u64) -> Option<Self> {
-        [Self::Nearest, Self::Lanczos, Self::Bilinear, Self::Bicubic].get(usize::try_from(number).ok()?).copied()
+        [Self::Nearest, Self::Lanczos, Self::Bilinear, Self::Bicubic]
+            .get(usize::try_from(number).ok()?)
+            .copied()
     }
 
     /// Its number in `preprocessor_config.json`.
@@ -84,7 +86,8 @@ fn taps(from: usize, to: usize, filter: Filter) -> Vec<Taps> {
         if sum != 0.0 {
             weights.iter_mut().for_each(|weight| *weight /= sum);
         }
-        let fixed = |weight: &f64| (weight * f64::from(1_i32 << PRECISION) + 0.5_f64.copysign(*weight)) as i32;
+        let fixed =
+            |weight: &f64| (weight * f64::from(1_i32 << PRECISION) + 0.5_f64.copysign(*weight)) as i32;
         Taps { first, coefficients: weights.iter().map(fixed).collect() }
     };
     (0..to).map(one).collect()
@@ -115,7 +118,8 @@ impl Picture {
         let ([height, old], channels) = (self.size(), self.channels());
         let taps = taps(old, width, filter);
         let mut data = vec![0; height * width * channels];
-        let rows = data.par_chunks_exact_mut(width * channels).zip(self.data().par_chunks_exact(old * channels));
+        let rows =
+            data.par_chunks_exact_mut(width * channels).zip(self.data().par_chunks_exact(old * channels));
         rows.for_each(|(out, row)| {
             for (pixel, taps) in out.chunks_exact_mut(channels).zip(&taps) {
                 for (channel, out) in pixel.iter_mut().enumerate() {

@@ -5,6 +5,7 @@ mod chat;
 mod encoders;
 mod generate;
 mod perplexity;
+mod speech;
 mod tokenizers;
 
 use std::io::Read as _;

@@ -128,6 +128,11 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             put("grid", json!(found.grid));
             put("learned_tokens", found.tokens.into());
         }
+        TraceOutcome::Speech(found) => {
+            put("text", found.text.clone().into());
+            put("seconds", found.seconds.into());
+            put("step", found.step.into());
+        }
         TraceOutcome::Text(found) => text::keys(found).into_iter().for_each(|(key, value)| put(&key, value)),
     }
     put("attention", trace.selected(filter).iter().map(attention).collect());

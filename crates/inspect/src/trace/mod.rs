@@ -21,6 +21,7 @@ mod image;
 mod observe;
 mod order;
 mod progress;
+mod speech;
 mod step;
 pub mod text;
 mod token;
@@ -29,12 +30,13 @@ mod tree;
 
 pub(crate) use encoder::captured_encoder_pass;
 pub use encoder::{EncoderOptions, EncoderTrace, HeadOutput};
-pub(crate) use image::ROLLOUT;
 pub use image::ImageTrace;
+pub(crate) use image::ROLLOUT;
 pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, observe};
 pub(crate) use observe::{KeepActivations, captured_pass};
 pub use order::OrderTrace;
 pub use progress::ProgressCallback;
+pub use speech::SpeechTrace;
 pub use step::{Alternative, TraceStep};
 pub use text::TextTrace;
 pub(crate) use text::captured_text_pass;
@@ -85,6 +87,8 @@ pub enum TraceOutcome {
     Text(TextTrace),
     /// The classes of an image; the side is `image`.
     Image(ImageTrace),
+    /// The text of a sound; its sides are `frames` and `target`.
+    Speech(SpeechTrace),
 }
 
 impl Trace {
@@ -100,7 +104,8 @@ impl Trace {
             TraceOutcome::Encoder(_)
             | TraceOutcome::Order(_)
             | TraceOutcome::Text(_)
-            | TraceOutcome::Image(_) => None,
+            | TraceOutcome::Image(_)
+            | TraceOutcome::Speech(_) => None,
         }
     }
 
@@ -141,6 +146,10 @@ impl Trace {
 
     /// The attention site that word alignments are read from, if the model has one.
     pub fn alignment_site(&self) -> Option<Site> {
+        if let TraceOutcome::Speech(_) = &self.outcome {
+            // The last layer of the cross-attention, which alone was captured.
+            return self.sites.all().last();
+        }
         self.translation().and_then(|found| found.alignment_site)
     }
 

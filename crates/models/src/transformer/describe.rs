@@ -10,6 +10,7 @@ use super::config::{
 use super::language_model::{Biases, Normalisation};
 use super::{Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig};
 use crate::copying::Copying;
+use crate::speech::SpeechConfig;
 
 /// Vectors of width d_model that a layer stores per token for the backward pass.
 const ENCODER_VECTORS: usize = 10;
@@ -103,6 +104,31 @@ pub(crate) fn language_model(config: &TransformerLanguageModelConfig) -> Vec<(&'
         ("attention", format!("{}, causal", pattern(&config.attention))),
         ("output", output.to_owned()),
         ("vocabulary", format!("{vocabulary} ids; padding {pad_id}, end {end_id}, start {start_id}")),
+        ("max length", format!("{} tokens", grouped(*max_len as u64))),
+    ]
+}
+
+/// The description of a speech recogniser, as (label, text).
+pub(crate) fn speech(config: &SpeechConfig) -> Vec<(&'static str, String)> {
+    let SpeechConfig { n_mels, sample_rate, max_frames, d_model, .. } = config;
+    let SpeechConfig { pad_id, end_id, start_id, max_len, .. } = config;
+    let padded = if config.pad_sound { "; shorter sounds are padded" } else { "" };
+    let seconds = config.seconds(*max_frames);
+    vec![
+        ("input", format!("{n_mels} mel bands, {sample_rate} Hz, at most {seconds} s{padded}")),
+        ("encoder", stack(config.encoder, *d_model)),
+        ("decoder", stack(config.decoder, *d_model)),
+        ("norms", norms(NormOrder::Pre, true, config.norm_epsilon)),
+        ("activation", config.activation.name().to_owned()),
+        ("encoder positions", position(config.encoder_position, config.max_positions())),
+        ("decoder positions", position(config.position, *max_len)),
+        (
+            "vocabulary",
+            format!(
+                "{} ids; padding {pad_id}, end {end_id}, start {start_id}",
+                grouped(config.vocab_size as u64)
+            ),
+        ),
         ("max length", format!("{} tokens", grouped(*max_len as u64))),
     ]
 }

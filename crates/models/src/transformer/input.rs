@@ -103,7 +103,7 @@ impl Input {
     }
 }
 
-fn sinusoidal(layout: SinusoidalLayout, pad_id: u32) -> Sinusoidal {
+pub(crate) fn sinusoidal(layout: SinusoidalLayout, pad_id: u32) -> Sinusoidal {
     match layout {
         SinusoidalLayout::Interleaved => Sinusoidal { layout: SinusoidLayout::Interleaved, first: 0 },
         SinusoidalLayout::Concatenated => Sinusoidal { layout: SinusoidLayout::Concatenated, first: 0 },

@@ -9,7 +9,7 @@ pub mod config;
 pub mod decoder;
 pub(crate) mod describe;
 pub(crate) mod encoder;
-mod input;
+pub(crate) mod input;
 pub mod language_model;
 mod residual;
 pub mod residual_stream;

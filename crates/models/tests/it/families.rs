@@ -9,9 +9,11 @@ use polyhead_models::decode::sampler::Sampler;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
 use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::pointer::{AnswerRule, Orders, PointSpec};
+use polyhead_models::speech::{Frames, SpeechDecoding};
 use polyhead_models::vision::ImageSpec;
 use polyhead_models::{
-    DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig, View,
+    DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig, SpeechRecognizer,
+    View,
 };
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
@@ -36,6 +38,20 @@ const IMAGE_LEN: usize = 2 * 3 + 2;
 fn image(row: usize) -> Vec<f32> {
     let random = Random::new(11).stream(row as u64);
     (0..2 * IMAGE[0] as u64 * IMAGE[1] as u64).map(|at| 2.0 * random.uniform(at) as f32 - 1.0).collect()
+}
+
+/// Frames of each sound of the law tests.
+const FRAMES: [usize; 3] = [11, 3, 6];
+
+/// Mel bands in the sounds of a speech recogniser.
+fn sound(row: usize, n_mels: usize) -> Vec<f32> {
+    let random = Random::new(11).stream(row as u64);
+    (0..(FRAMES[row] * n_mels) as u64).map(|at| random.uniform(at) as f32 * 2.0 - 1.0).collect()
+}
+
+fn frames(model: &SpeechRecognizer, rows: &[Option<usize>], length: usize) -> Frames {
+    let sounds: Vec<_> = rows.iter().map(|row| row.map(|row| sound(row, model.config().n_mels))).collect();
+    model.frames(sounds.iter().map(Option::as_deref), length)
 }
 
 fn data_spec() -> DataSpec {
@@ -107,6 +123,11 @@ fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
             model
                 .forward(pass, &model.points(coordinates, points), &Orders::new(&orders, points, steps))
                 .unwrap()
+        }
+        Model::Speech(model) => {
+            let longest = rows.iter().map(|&row| FRAMES[row]).max().unwrap();
+            let sounds: Vec<_> = rows.iter().copied().map(Some).collect();
+            model.forward(pass, &frames(model, &sounds, longest), &Ids::padded(&chosen(TARGETS), 0)).unwrap()
         }
     }
 }
@@ -201,6 +222,7 @@ fn capture_records_the_published_sites_and_changes_nothing() {
                         "target" => TARGETS[sentence].len(),
                         "order" => ORDERS[sentence].len() + 1,
                         "image" => IMAGE_LEN,
+                        "frames" => FRAMES[sentence].div_ceil(2),
                         _ => SOURCES[sentence].len(),
                     };
                 let sum: f32 = numbers.iter().sum();
@@ -252,6 +274,35 @@ fn the_future_never_changes_the_past_and_steps_equal_the_full_pass_bit_for_bit()
                 if position < 7 {
                     assert_eq!(&before.data()[at(7)..][..width], expected, "{name}, {position}");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn speech_recognisers_step_as_the_full_pass_bit_for_bit() {
+    for (name, model, parameters) in families() {
+        let Model::Speech(model) = model else { continue };
+        let (tape, capture) = (Tape::inference(), Capture::off());
+        let pass = Pass::new(&tape, &parameters, &capture);
+        let target: Vec<u32> = (0..20).map(|index| [0, 5, 6, 7, 8, 9, 10][index % 7]).collect();
+        let sounds = frames(&model, &[Some(0), Some(1), Some(2)], 11);
+        let encoded = model.encode(&pass, &sounds).unwrap();
+        assert_eq!(encoded.lengths(), [6, 2, 3]);
+        let all = model.forward(&pass, &sounds, &Ids::padded(&[&target[..]; 3], 0)).unwrap();
+        let width = *all.shape().last().unwrap();
+        let decoding =
+            SpeechDecoding { model: &model, parameters: &parameters, capture: &capture, encoded: &encoded };
+        // Sounds in any order, and one twice.
+        let order = [2_usize, 0, 1, 0];
+        let sources = order.map(|row| [row as u32]);
+        let sources: Vec<&[u32]> = sources.iter().map(|source| &source[..]).collect();
+        let mut state = decoding.start(&sources, 4).unwrap();
+        for (position, &token) in target.iter().enumerate() {
+            let step = decoding.step(&mut state, &[token; 4]).unwrap();
+            for (found, row) in step.data().chunks_exact(width).zip(order) {
+                let expected = &all.value().data()[(row * target.len() + position) * width..][..width];
+                assert_eq!(found, expected, "{name}, row {row}, position {position}");
             }
         }
     }
@@ -411,6 +462,7 @@ fn a_recipe_holds_everything_that_the_data_does_not_determine() {
             Model::Encoder(_) => View::Encoder,
             Model::Pointer(_) => View::Pointer,
             Model::Image(_) => View::Image,
+            Model::Speech(_) => View::Speech,
             Model::LanguageModel(_) => View::LanguageModel,
         };
         assert_eq!(model.config().view(), found, "{name}");
@@ -497,6 +549,17 @@ fn gradients_match_finite_differences() {
                         ORDERS.map(Some).into_iter().chain(std::iter::repeat_n(None, more)).collect();
                     let orders = Orders::new(&orders, 4 + 2 * more, 4 + 2 * more);
                     model.loss(&pass, &points, &orders).unwrap()
+                }
+                Model::Speech(model) => {
+                    let padding = std::iter::repeat_n(None, more);
+                    let sounds: Vec<_> = [0, 1, 2].map(Some).into_iter().chain(padding).collect();
+                    let expected = Ids::padded_to(
+                        TARGETS.iter().map(|row| Some(&row[1..])).chain(std::iter::repeat_n(None, more)),
+                        5 + 2 * more,
+                        0,
+                    );
+                    let frames = frames(model, &sounds, 11 + 3 * more);
+                    model.loss(&pass, &frames, &rows(TARGETS, 5), (expected.ids(), smoothed(0))).unwrap()
                 }
             }
         };

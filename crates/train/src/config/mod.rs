@@ -20,7 +20,7 @@ pub use data::{
     AugmentConfig, CorpusConfig, DataConfig, EmbeddingsConfig, TextRows, TokenizerConfig, VocabularySharing,
 };
 pub use images::ImagesConfig;
-pub use objectives::{ContrastiveConfig, MaskingConfig};
+pub use objectives::{ContrastiveConfig, MaskingConfig, SoundConfig};
 pub use read::{Override, dump, load, parse};
 pub use sections::{
     CheckpointConfig, Divergence, FinalModel, Metric, OptimizerConfig, TrainConfig, ValidationConfig,
@@ -42,8 +42,8 @@ pub struct RunConfig {
     pub out: PathBuf,
     /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
-    /// Task: `translate`, `classify`, `tag`, `language-model`, `masked-language-model`, `contrastive`, `pointer` or
-    /// `classify-images`; default: that of the model, and `translate` without one.
+    /// Task: `translate`, `classify`, `tag`, `language-model`, `masked-language-model`, `contrastive`, `pointer`,
+    /// `classify-images` or `transcribe`; default: that of the model, and `translate` without one.
     pub task: Task,
     /// A model folder that training starts from, with its config, weights and tokeniser: a language model, or an encoder of text
     /// or of images, which gets the head of the task; default: none, random weights.
@@ -67,6 +67,8 @@ pub struct RunConfig {
     pub contrastive: ContrastiveConfig,
     /// Images of an image classifier.
     pub images: ImagesConfig,
+    /// Changes of sounds.
+    pub sound: SoundConfig,
     /// Optimiser.
     pub optimizer: OptimizerConfig,
     /// Learning rate schedule.
@@ -95,6 +97,7 @@ impl Default for RunConfig {
             masking: MaskingConfig::default(),
             contrastive: ContrastiveConfig::default(),
             images: ImagesConfig::default(),
+            sound: SoundConfig::default(),
             optimizer: OptimizerConfig::default(),
             schedule: ScheduleConfig::default(),
             train: TrainConfig::default(),

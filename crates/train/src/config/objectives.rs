@@ -1,4 +1,4 @@
-//! Recipe sections about the losses of encoders.
+//! Recipe sections about single tasks: the losses of encoders, and the sounds of speech recognisers.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,4 +34,18 @@ impl Default for ContrastiveConfig {
     fn default() -> Self {
         Self { temperature: 0.05, symmetric: true }
     }
+}
+
+/// `[sound]`: changes of sounds in training, drawn again in every epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SoundConfig {
+    /// Largest change of the speed, and with it of the pitch, as a part of 1; default: 0.
+    pub speed: f64,
+    /// Probability that a sound gets white noise, 0 to 30 dB below it; default: 0.
+    pub noise: f64,
+    /// Number of spans of frames that are masked, each at most 20 frames and a fifth of the sound; default: 0.
+    pub time_masks: usize,
+    /// Number of spans of mel bands that are masked, each at most a fifth of them; default: 0.
+    pub band_masks: usize,
 }

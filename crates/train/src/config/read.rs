@@ -8,8 +8,8 @@ use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
 use super::{
-    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, RunConfig, TokenizerConfig,
-    VocabularySharing, model,
+    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, RunConfig, SoundConfig,
+    TokenizerConfig, VocabularySharing, model,
 };
 use crate::task::Task;
 use crate::{Error, Result};
@@ -211,14 +211,19 @@ fn check_init(config: &RunConfig) -> Result<()> {
 
 /// Refuses settings of another objective, and numbers out of range.
 fn check_objective(config: &RunConfig) -> Result<()> {
-    let RunConfig { masking, contrastive, images, task, .. } = config;
+    let RunConfig { masking, contrastive, images, sound, task, .. } = config;
     if let Some((key, found, expected)) = images.wrong() {
-        return Err(Error::config(key, format!("{found}, expected {expected}"), "leave it out for the default"));
+        return Err(Error::config(
+            key,
+            format!("{found}, expected {expected}"),
+            "leave it out for the default",
+        ));
     }
     let of_other = [
         ("images", Task::ImageClassification, *images != ImagesConfig::default()),
         ("masking", Task::MaskedLanguageModel, *masking != MaskingConfig::default()),
         ("contrastive", Task::Contrastive, *contrastive != ContrastiveConfig::default()),
+        ("sound", Task::Transcription, *sound != SoundConfig::default()),
     ];
     if let Some((section, own, _)) = of_other.iter().find(|(_, own, is_given)| *is_given && own != task) {
         let message = format!("settings of task = {:?}, but task = {:?}", own.name(), task.name());
@@ -239,6 +244,8 @@ fn check_objective(config: &RunConfig) -> Result<()> {
             contrastive.temperature > 0.0 && contrastive.temperature.is_finite(),
             "a number above 0",
         ),
+        ("sound.speed", sound.speed, (0.0..0.5).contains(&sound.speed), "0 or more, below 0.5"),
+        ("sound.noise", sound.noise, (0.0..=1.0).contains(&sound.noise), "0 to 1"),
     ];
     match checks.into_iter().find(|(_, _, fits, _)| !fits) {
         None => Ok(()),
@@ -355,8 +362,7 @@ fn paths_from(table: &mut Table, folder: &Path) {
         }
     }
     let Some(Value::Table(data)) = table.get_mut("data") else { return };
-    let corpora =
-        ["source", "target", "tsv", "csv", "conll", "jsonl", "text", "images", "labels", "cifar"];
+    let corpora = ["source", "target", "tsv", "csv", "conll", "jsonl", "text", "images", "labels", "cifar"];
     for key in ["train", "valid"] {
         match data.get_mut(key) {
             Some(Value::Table(corpus)) => within(corpus, &corpora),

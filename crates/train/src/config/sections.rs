@@ -111,6 +111,8 @@ pub enum Metric {
     Accuracy,
     /// F1: of classifiers the mean over the labels (macro F1), of taggers that of spans; higher is better. Default of taggers.
     F1,
+    /// Word error rate of transcribed sounds; lower is better. Default of speech recognisers.
+    Wer,
     /// Cross-entropy of the references; lower is better.
     Loss,
 }
@@ -124,6 +126,7 @@ impl Metric {
             Self::Errors => "errors",
             Self::Accuracy => "accuracy",
             Self::F1 => "f1",
+            Self::Wer => "wer",
             Self::Loss => "loss",
         }
     }
@@ -132,7 +135,7 @@ impl Metric {
     pub(crate) fn value(self, merit: f64) -> f64 {
         match self {
             Self::Bleu | Self::Chrf | Self::Accuracy | Self::F1 => merit,
-            Self::Errors | Self::Loss => -merit,
+            Self::Errors | Self::Wer | Self::Loss => -merit,
         }
     }
 }
@@ -148,7 +151,8 @@ pub struct ValidationConfig {
     /// Minutes after which a validation is due as well; 0 for never; default: 0. Such a run cannot be reproduced to the bit,
     /// since it depends on time.
     pub every_minutes: f64,
-    /// Metric that chooses the best checkpoint; default: `bleu`, of classifiers `accuracy`, of taggers `f1`.
+    /// Metric that chooses the best checkpoint; default: `bleu`, of classifiers `accuracy`, of taggers `f1`, of speech
+    /// recognisers `wer`.
     pub metric: Metric,
     /// Tokenisation of BLEU: `13a`, `none` for tokenised text, and the others of `polyhead score`; default: `13a`.
     pub tokenize: String,

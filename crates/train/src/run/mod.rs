@@ -36,6 +36,7 @@ use crate::starting_model::Adopted;
 use crate::state::{LogWindow, TrainerState};
 use crate::tagging::Tagging;
 use crate::task::Task;
+use crate::transcription::Transcription;
 use crate::translation::Translation;
 use crate::{Error, Result};
 
@@ -94,6 +95,7 @@ pub fn train(
         Task::Contrastive => train_by::<Contrastive>(config, options, on_event),
         Task::Pointing => train_by::<Pointing>(config, options, on_event),
         Task::ImageClassification => train_by::<ImageClassification>(config, options, on_event),
+        Task::Transcription => train_by::<Transcription>(config, options, on_event),
     }
 }
 

@@ -80,7 +80,7 @@ impl PairValidation {
         let skipped = dataset.skipped().too_long + dataset.skipped().empty;
         let max_length = 2 * dataset.longest_target() + 10;
         let tokenization = tokenization(&config.tokenize)?;
-        if matches!(config.metric, Metric::Accuracy | Metric::F1) {
+        if matches!(config.metric, Metric::Accuracy | Metric::F1 | Metric::Wer) {
             return Err(unsupported_metric(config.metric.name(), "bleu, chrf, errors or loss"));
         }
         let config = config.clone();
@@ -187,7 +187,7 @@ impl PairValidation {
                 score(&chrf)?;
                 score(&bleu)?
             }
-            Metric::Chrf | Metric::Loss | Metric::Accuracy | Metric::F1 => {
+            Metric::Chrf | Metric::Loss | Metric::Accuracy | Metric::F1 | Metric::Wer => {
                 score(&bleu)?;
                 score(&chrf)?
             }

@@ -48,7 +48,7 @@ pub(super) fn text(description: &ModelDescription) -> String {
 fn is_generative(description: &ModelDescription) -> bool {
     match description.architecture.view() {
         View::SequenceToSequence => true,
-        View::Encoder | View::LanguageModel | View::Pointer | View::Image => false,
+        View::Encoder | View::LanguageModel | View::Pointer | View::Image | View::Speech => false,
     }
 }
 
@@ -68,6 +68,7 @@ fn layout_name(layout: CheckpointLayout) -> &'static str {
         CheckpointLayout::Modernbert => "modernbert (Hugging Face)",
         CheckpointLayout::Vit => "vit (Hugging Face)",
         CheckpointLayout::Deit | CheckpointLayout::DeitWithTeacher => "deit (Hugging Face)",
+        CheckpointLayout::Whisper => "whisper (Hugging Face)",
     }
 }
 

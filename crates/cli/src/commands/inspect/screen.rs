@@ -131,6 +131,10 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
             rows.extend(plain.and_then(Trace::image).map(|found| ("unchanged", list(found))));
         }
         TraceOutcome::Text(found) => rows.extend(text_screen::summary((found, trace), plain)),
+        TraceOutcome::Speech(found) => {
+            rows.extend([("sound", format!("{:.2} s", found.seconds)), ("text", visible(&found.text))]);
+            rows.push(("columns", format!("{:.2} s each", found.step)));
+        }
     }
     aligned(&rows)
 }

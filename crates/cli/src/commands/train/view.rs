@@ -129,6 +129,9 @@ fn text(event: &Event) -> Option<String> {
                 Task::ImageClassification => {
                     format!("{pairs} training images, {source} patches and tokens, {outcomes} labels{valid}")
                 }
+                Task::Transcription => {
+                    format!("{pairs} training sounds, {source} frames and {target} tokens of texts{valid}")
+                }
                 Task::Pointing => {
                     format!("{pairs} training rows, {source} points and {target} steps of answers{valid}")
                 }

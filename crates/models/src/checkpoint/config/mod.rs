@@ -1,5 +1,5 @@
 //! The config of a model folder: `config.json` of Hugging Face's Marian, Pegasus, GPT-2, Llama, Mistral, Qwen2, BERT and its
-//! successors, ViT and DeiT, or of Polyhead, or fairseq's `args.json`.
+//! successors, ViT, DeiT and Whisper, or of Polyhead, or fairseq's `args.json`.
 
 mod bert;
 mod decoder_only;
@@ -13,6 +13,7 @@ mod own;
 mod pegasus;
 mod rope;
 mod vit;
+mod whisper;
 
 use std::borrow::Borrow;
 use std::path::Path;
@@ -34,7 +35,8 @@ pub(super) use vit::text as vit_text;
 
 /// Hugging Face's values of `model_type` that are read.
 const HUGGING_FACE: &str = "\"marian\", \"pegasus\", \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"bert\", \"roberta\", \
-                            \"xlm-roberta\", \"camembert\", \"distilbert\", \"mpnet\", \"modernbert\", \"vit\", \"deit\"";
+                            \"xlm-roberta\", \"camembert\", \"distilbert\", \"mpnet\", \"modernbert\", \"vit\", \"deit\", \
+                            \"whisper\"";
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const ARGS: &str = "args.json";
 
@@ -107,6 +109,7 @@ fn parse_config<W: Borrow<Weights>>(
         Some("pegasus") => {
             Ok((pegasus::read(path, map, weights()?.borrow())?.into(), CheckpointLayout::Pegasus))
         }
+        Some("whisper") => Ok((whisper::read(path, map)?.into(), CheckpointLayout::Whisper)),
         Some("gpt2") => Ok((gpt2::read(path, map)?.into(), CheckpointLayout::Gpt2)),
         Some(name) if llama::MODEL_TYPES.contains(&name) => {
             Ok((llama::read(path, name, map)?.into(), CheckpointLayout::Llama))

@@ -20,9 +20,25 @@ pub(super) struct Link {
     pub(super) our_rows: Range<usize>,
     /// Elements of a row.
     pub(super) width: usize,
-    /// True if theirs is the transposed matrix.
-    pub(super) is_transposed: bool,
+    /// The order of the elements in theirs.
+    pub(super) order: ElementOrder,
+    /// True if theirs may be missing, which means zeros; such rows are not written.
+    pub(super) is_optional: bool,
 }
+
+/// The order of the elements of a tensor in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ElementOrder {
+    /// That of the parameter.
+    Same,
+    /// That of the transposed matrix.
+    Transposed,
+    /// Each row of ours is a matrix with a row for each time of a kernel, and theirs its transpose.
+    Convolution,
+}
+
+/// Times of the kernel of a convolution.
+pub(super) const KERNEL: usize = 3;
 
 /// All links of a model.
 #[derive(Debug)]
@@ -59,7 +75,7 @@ impl Links {
                             link.their_shape.splice(1.., config.patch_shape());
                         }
                         links.push(link);
-                    },
+                    }
                     None if rule.ours.contains(&IGNORE) => found.ignored.push(rule.theirs.clone()),
                     None => {}
                 }
@@ -108,11 +124,17 @@ fn link(
     let mut link = whole(&numbered(&rule.theirs, layer), (id, shape), shape.to_vec());
     if rule.mapping == RowMapping::Transposed {
         link.their_shape.reverse();
-        link.is_transposed = true;
+        link.order = ElementOrder::Transposed;
         return Ok(link);
     }
+    if rule.mapping == RowMapping::Convolution {
+        link.their_shape = vec![shape[0], shape[1] / KERNEL, KERNEL];
+        link.order = ElementOrder::Convolution;
+        return Ok(link);
+    }
+    link.is_optional = matches!(rule.mapping, RowMapping::IntoOrZero(_));
     let needed = match &rule.mapping {
-        RowMapping::Transposed => unreachable!("returned above"),
+        RowMapping::Transposed | RowMapping::Convolution => unreachable!("returned above"),
         RowMapping::Half(half) => {
             let rows = shape[0] / 2;
             link.our_rows = half * rows..(half + 1) * rows;
@@ -125,7 +147,7 @@ fn link(
             link.their_shape.insert(0, 1);
             return Ok(link);
         }
-        RowMapping::Into(rows) => {
+        RowMapping::Into(rows) | RowMapping::IntoOrZero(rows) => {
             let all = stacked(name);
             link.our_rows = row_range(sites, name, &all, &[*rows]);
             link.their_rows = 0..link.our_rows.len();
@@ -157,7 +179,8 @@ fn whole(theirs: &str, (parameter, shape): (ParameterId, &[usize]), their_shape:
         parameter,
         our_rows: 0..rows,
         width,
-        is_transposed: false,
+        order: ElementOrder::Same,
+        is_optional: false,
     }
 }
 

@@ -51,11 +51,14 @@ pub enum CheckpointLayout {
     Deit,
     /// Hugging Face's DeiT with a head for each token.
     DeitWithTeacher,
+    /// Hugging Face's Whisper.
+    Whisper,
 }
 
 impl CheckpointLayout {
     /// CheckpointLayouts that need a table. Pegasus' has all names of Marian's, which wins where both match.
-    const FOREIGN: [Self; 14] = [
+    const FOREIGN: [Self; 15] = [
+        Self::Whisper,
         Self::Pegasus,
         Self::Marian,
         Self::Fairseq,
@@ -104,6 +107,7 @@ impl CheckpointLayout {
             Self::Vit => "vit",
             Self::Deit => "deit",
             Self::DeitWithTeacher => "deit_with_teacher",
+            Self::Whisper => "whisper",
         }
     }
 
@@ -137,6 +141,7 @@ impl CheckpointLayout {
             Self::Vit => &[include_str!("vit.txt")],
             Self::Deit => &[include_str!("deit.txt")],
             Self::DeitWithTeacher => &[include_str!("deit_with_teacher.txt")],
+            Self::Whisper => &[include_str!("whisper.txt")],
         };
         let mut rules: Vec<_> = tables.iter().flat_map(|text| table::parse(text)).collect();
         // Without a head the prefix of the encoder's names may be missing, and old files call weights and biases of norms

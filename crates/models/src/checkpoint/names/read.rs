@@ -6,7 +6,7 @@ use polyhead_tensor::gemm::int8::Int8Weights;
 use polyhead_tensor::{Dtype, Parameters, Prepared, Tensor};
 
 use super::CheckpointLayout;
-use super::links::{Link, Links};
+use super::links::{ElementOrder, KERNEL, Link, Links};
 use crate::checkpoint::safetensors::Weights;
 use crate::{Error, ModelConfig, Result};
 
@@ -79,7 +79,7 @@ fn problems(weights: &Weights, links: &Links) -> Vec<String> {
                     .push(format!("tensor {} is {found:?}, expected {:?}", link.theirs, link.their_shape));
             }
         }
-        if group.iter().all(|link| weights.shape(&link.theirs).is_none()) {
+        if group.iter().all(|link| !link.is_optional && weights.shape(&link.theirs).is_none()) {
             let names: Vec<&str> = group.iter().map(|link| link.theirs.as_str()).collect();
             let shape = &group[0].their_shape;
             problems.push(format!("tensor {} is missing, expected {shape:?}", names.join(" or ")));
@@ -154,7 +154,10 @@ fn value(weights: &Weights, parameters: &Parameters, blocks: &[Vec<Link>]) -> Re
 /// The rows of one block, on which all aliases in the file must agree.
 fn rows(weights: &Weights, name: &str, aliases: &[Link]) -> Result<Tensor> {
     let mut present = aliases.iter().filter(|link| weights.shape(&link.theirs).is_some());
-    let first = present.next().expect("a missing tensor was reported before");
+    let Some(first) = present.next() else {
+        // A missing tensor that is not optional was reported before.
+        return Ok(Tensor::zeros(&[aliases[0].our_rows.len() * aliases[0].width]));
+    };
     let rows = cut(weights, first)?;
     // A bias of −∞ forbids a token, as in some Marian models.
     let is_allowed =
@@ -186,8 +189,10 @@ fn rows(weights: &Weights, name: &str, aliases: &[Link]) -> Result<Tensor> {
 /// The rows of a link, as they are in the file.
 fn cut(weights: &Weights, link: &Link) -> Result<Tensor> {
     let tensor = weights.tensor(&link.theirs)?;
-    if link.is_transposed {
-        return Ok(transposed(&tensor));
+    match link.order {
+        ElementOrder::Same => {}
+        ElementOrder::Transposed => return Ok(transposed(&tensor)),
+        ElementOrder::Convolution => return Ok(by_time(&tensor)),
     }
     let elements = link.their_rows.start * link.width..link.their_rows.end * link.width;
     if elements.len() == tensor.len() {
@@ -202,4 +207,14 @@ fn transposed(tensor: &Tensor) -> Tensor {
     let data = tensor.data();
     let elements = (0..columns).flat_map(|column| (0..rows).map(move |row| data[row * columns + column]));
     Tensor::new(&[columns, rows], elements.collect())
+}
+
+/// The kernel of a convolution, outputs × inputs × times, with the inputs of one time together.
+fn by_time(kernel: &Tensor) -> Tensor {
+    let &[outputs, inputs, _] = kernel.shape() else { unreachable!("shapes have been checked") };
+    let mut elements = Vec::with_capacity(kernel.len());
+    for output in kernel.data().chunks_exact(inputs * KERNEL) {
+        elements.extend((0..KERNEL).flat_map(|time| output.iter().skip(time).step_by(KERNEL).copied()));
+    }
+    Tensor::new(&[outputs, inputs * KERNEL], elements)
 }

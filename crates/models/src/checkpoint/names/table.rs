@@ -9,7 +9,9 @@
 //! same tensor; `query`, `key` or `value` if theirs is these rows of ours; `of:query` or `of:key+value` if ours is these
 //! rows of theirs, which stacks queries, keys and values; `row` if theirs has an additional leading axis of size one;
 //! `transposed` if theirs is the transposed matrix; `patches` if theirs has the channels, rows and columns of a patch as axes of
-//! their own; `first` or `second` if theirs is this half of our rows. Of several rules for the same rows of ours, the first is used for writing; on reading, all that are present must be
+//! their own; `convolution` if theirs is a kernel of outputs × inputs × 3 times, and ours has the inputs of one time together;
+//! `key?` if theirs is these rows of ours, or missing where they are zero; `first` or `second` if theirs is this half of our rows.
+//! Of several rules for the same rows of ours, the first is used for writing; on reading, all that are present must be
 //! equal.
 
 /// Rows of a stacked projection, in order.
@@ -33,6 +35,10 @@ pub(super) enum RowMapping {
     Of(Vec<Rows>),
     /// Theirs is the transposed matrix.
     Transposed,
+    /// Theirs is a kernel of outputs × inputs × 3.
+    Convolution,
+    /// Theirs is these rows of ours, or missing where they are zero.
+    IntoOrZero(Rows),
     /// Theirs is this half of our rows, 0 or 1.
     Half(usize),
     /// Theirs has an axis each for the channels, rows and columns of a patch.
@@ -89,6 +95,8 @@ fn parse_line(line: &'static str) -> Option<NameRule> {
         Some("row") => RowMapping::Row,
         Some("transposed") => RowMapping::Transposed,
         Some("patches") => RowMapping::Patches,
+        Some("convolution") => RowMapping::Convolution,
+        Some("key?") => RowMapping::IntoOrZero(Rows::Key),
         Some("first") => RowMapping::Half(0),
         Some("second") => RowMapping::Half(1),
         Some(part) => match part.strip_prefix("of:") {

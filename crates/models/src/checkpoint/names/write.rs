@@ -3,7 +3,7 @@
 use polyhead_tensor::{Parameters, Prepared};
 
 use super::CheckpointLayout;
-use super::links::{Link, Links};
+use super::links::{ElementOrder, KERNEL, Link, Links};
 use super::read::SCALE;
 use crate::checkpoint::safetensors::{Array, ArrayData};
 use crate::{Error, ModelConfig, Result};
@@ -25,7 +25,8 @@ pub(crate) fn tensors<'a>(
             Err(not_exportable(name))
         };
     }
-    let mut written: Vec<&Link> = links.groups.iter().map(|aliases| &aliases[0]).collect();
+    let written = links.groups.iter().map(|aliases| &aliases[0]);
+    let mut written: Vec<&Link> = written.filter(|link| !link.is_optional).collect();
     written.sort_by_key(|link| (&link.theirs, link.their_rows.start));
     let rows = |link: &&Link| {
         let elements = link.our_rows.start * link.width..link.our_rows.end * link.width;
@@ -35,7 +36,13 @@ pub(crate) fn tensors<'a>(
         name: links[0].theirs.clone(),
         shape: links[0].their_shape.clone(),
         data: match links {
-            [link] if link.is_transposed => ArrayData::Transposed { floats: rows(link), columns: link.width },
+            [link] if link.order == ElementOrder::Transposed => {
+                ArrayData::Transposed { matrices: vec![rows(link)], columns: link.width }
+            }
+            [link] if link.order == ElementOrder::Convolution => ArrayData::Transposed {
+                matrices: rows(link).chunks_exact(link.width).collect(),
+                columns: link.width / KERNEL,
+            },
             _ => ArrayData::Floats(links.iter().map(rows).collect()),
         },
     });

@@ -35,10 +35,10 @@ pub struct Array<'a> {
 pub enum ArrayData<'a> {
     /// Floating point, as consecutive slices; stored in the dtype of [`WriteOptions`].
     Floats(Vec<&'a [f32]>),
-    /// The transposed matrix of `floats`, which have that many columns.
+    /// The transposed matrices, one after the other, which have that many columns.
     Transposed {
-        /// The elements, row by row.
-        floats: &'a [f32],
+        /// The elements of each, row by row.
+        matrices: Vec<&'a [f32]>,
         /// Length of a row.
         columns: usize,
     },
@@ -54,8 +54,9 @@ impl Array<'_> {
 
     fn bytes(&self, floats: Dtype) -> u64 {
         let count = match &self.data {
-            ArrayData::Floats(slices) => slices.iter().map(|slice| slice.len()).sum(),
-            ArrayData::Transposed { floats, .. } => floats.len(),
+            ArrayData::Floats(slices) | ArrayData::Transposed { matrices: slices, .. } => {
+                slices.iter().map(|slice| slice.len()).sum()
+            }
             ArrayData::Int8(values) => values.len(),
         };
         (count * self.dtype(floats).size_in_bytes()) as u64
@@ -184,11 +185,12 @@ fn write_file(pending: &mut PendingFiles, name: &str, arrays: &[Array<'_>], dtyp
             ArrayData::Floats(slices) => {
                 slices.iter().flat_map(|slice| slice.chunks(CHUNK)).try_for_each(write)?;
             }
-            ArrayData::Transposed { floats, columns } => {
-                let column = |column: usize| -> Vec<f32> {
-                    floats.iter().skip(column).step_by((*columns).max(1)).copied().collect()
-                };
-                (0..*columns).try_for_each(|index| write(&column(index)))?;
+            ArrayData::Transposed { matrices, columns } => {
+                for matrix in matrices {
+                    let column =
+                        |column: usize| matrix.iter().skip(column).step_by((*columns).max(1)).copied();
+                    write(&(0..*columns).flat_map(column).collect::<Vec<f32>>())?;
+                }
             }
             ArrayData::Int8(values) => {
                 let bytes: Vec<u8> = values.iter().map(|byte| byte.cast_unsigned()).collect();

@@ -2,7 +2,7 @@
 //!
 //! Each rule modifies the scores of one row; −∞ forbids a token. They apply in the order of Hugging Face's `generate`
 //! (transformers 4.57, `_get_logits_processor`): biases, repetition penalty, n-grams, suppressed sequences, minimum length,
-//! forced first token, forced end, decay, suppressed tokens, renormalisation. As there, scores are log-probabilities in
+//! forced first token, forced end, decay, suppressed tokens, timestamps, renormalisation. As there, scores are log-probabilities in
 //! beam search, which are renormalised only on demand, and logits in greedy decoding and sampling. The history begins with
 //! the start token. A forced token scores 0, so it counts as certain. A prefix is given, not chosen: no rule changes it,
 //! and its tokens do not count in the length that scores are divided by.
@@ -21,10 +21,12 @@ mod no_repeat;
 mod repetition;
 mod sentence;
 mod suppress;
+mod timestamps;
 
 pub use bias::SequenceBias;
 pub use decay::EndDecay;
 pub(super) use sentence::SentenceRules;
+pub use timestamps::Timestamps;
 
 /// Forbidden and forced tokens.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +56,8 @@ pub struct Rules {
     pub end_decay: Option<EndDecay>,
     /// The treatment of a sequence at its maximum length; default: it is truncated.
     pub at_limit: AtLimit,
+    /// The rules of timestamps of a speech recogniser; default: none.
+    pub timestamps: Option<Timestamps>,
     /// True if the probabilities of the tokens that are left sum to 1 again (`renormalize_logits`); default: false.
     pub renormalise: bool,
 }
@@ -85,6 +89,7 @@ impl Default for Rules {
             other_end_ids: Vec::new(),
             end_decay: None,
             at_limit: AtLimit::Cut,
+            timestamps: None,
             renormalise: false,
         }
     }

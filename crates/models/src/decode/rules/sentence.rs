@@ -83,7 +83,10 @@ impl<'a> SentenceRules<'a> {
     /// True if a rule depends on the values of the scores, not on their order alone.
     pub(in crate::decode) fn rescales(&self) -> bool {
         let rules = &self.options.rules;
-        rules.repetition_penalty != 1.0 || !rules.biases.is_empty() || rules.end_decay.is_some()
+        rules.repetition_penalty != 1.0
+            || !rules.biases.is_empty()
+            || rules.end_decay.is_some()
+            || rules.timestamps.is_some()
     }
 
     /// The scores of the token after `history` (start token first) under all rules; copied only if a rule applies.
@@ -112,6 +115,10 @@ impl<'a> SentenceRules<'a> {
             decay.apply(length.saturating_sub(self.prefix.len()), self.end_ids(), &mut scores);
         }
         forbid(&late, &mut scores);
+        if let Some(timestamps) = rules.timestamps {
+            let tokens = history.get(1 + self.prefix.len()..).unwrap_or_default();
+            timestamps.apply(tokens, self.options.end_id, &mut scores);
+        }
         Ok(Cow::Owned(if rules.renormalise { renormalised(scores) } else { scores }))
     }
 
