@@ -11,10 +11,10 @@ use polyhead_engine::classify::Class;
 use polyhead_engine::{Classifier, LoadOptions};
 use serde_json::json;
 
-use crate::decode_options::positive;
-use crate::encoder_options::{EncoderOptions, TextInputs};
 use self::images::ImageArguments;
 pub(crate) use self::images::ImageReading;
+use crate::decode_options::positive;
+use crate::encoder_options::{EncoderOptions, TextInputs};
 use crate::output_format::LineFormat;
 use crate::report::note;
 

@@ -57,12 +57,16 @@ impl ImageClassifier {
         let folder = folder.as_ref();
         check_folder(folder)?;
         let loaded = load(folder, load_options)?;
-        let model = loaded.model.into_image()?;
+        let model = loaded.model.into_image().map_err(|error| {
+            let hint = error.hint();
+            Error::file(folder, error.to_string(), hint)
+        })?;
         let mut processor = Processor::load(folder)?;
         let least = model.config().patch_size;
         if let Some(size) = options.size {
             if size.into_iter().any(|side| side < least) {
-                let message = format!("images of {}×{} pixels, expected at least a patch of {least}", size[1], size[0]);
+                let message =
+                    format!("images of {}×{} pixels, expected at least a patch of {least}", size[1], size[0]);
                 return Err(Error::request(message, "choose a larger size"));
             }
             processor = processor.with_size(size);
@@ -100,7 +104,8 @@ impl ImageClassifier {
     /// If the device fails.
     pub fn classify(&self, pictures: &[Picture]) -> Result<Vec<Vec<Class>>> {
         let framed: Vec<Picture> = pictures.iter().map(|picture| self.framed(picture)).collect();
-        let normalised: Vec<Vec<f32>> = framed.iter().map(|picture| self.processor.normalised(picture)).collect();
+        let normalised: Vec<Vec<f32>> =
+            framed.iter().map(|picture| self.processor.normalised(picture)).collect();
         self.classify_normalised(&normalised)
     }
 

@@ -42,7 +42,8 @@ impl Default for ImageLimits {
 /// # Errors
 /// If it cannot be read, is neither PNG nor JPEG, is damaged, or exceeds the limits.
 pub fn read(path: &Path, limits: ImageLimits) -> Result<Picture> {
-    let bytes = whole::read(path, MOST_BYTES).map_err(|error| polyhead_text::Error::io(path, "read", error))?;
+    let bytes =
+        whole::read(path, MOST_BYTES).map_err(|error| polyhead_text::Error::io(path, "read", error))?;
     decode(&bytes, path, limits)
 }
 
@@ -204,7 +205,8 @@ mod tests {
     fn a_picture_survives_a_png_and_limits_are_checked_first() {
         let picture = Picture::new([2, 3], 3, (0..18).collect());
         let bytes = picture.to_png();
-        let read = |megapixels| decode(&bytes, Path::new("a.png"), ImageLimits { max_megapixels: megapixels });
+        let read =
+            |megapixels| decode(&bytes, Path::new("a.png"), ImageLimits { max_megapixels: megapixels });
         assert_eq!(read(64.0).unwrap(), picture);
         let error = read(5e-6).unwrap_err().to_string();
         assert!(error.starts_with("a.png: 3×2 pixels are 0.0 megapixels, expected at most"), "{error}");

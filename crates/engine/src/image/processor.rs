@@ -86,8 +86,9 @@ impl Processor {
         }
         let text = whole::read(&path, whole::MAX_SETTINGS)
             .map_err(|error| polyhead_text::Error::io(&path, "read", error))?;
-        let map: Map<String, Value> = serde_json::from_slice(&text)
-            .map_err(|error| Error::file(&path, format!("not a JSON object: {error}"), "fetch the file again"))?;
+        let map: Map<String, Value> = serde_json::from_slice(&text).map_err(|error| {
+            Error::file(&path, format!("not a JSON object: {error}"), "fetch the file again")
+        })?;
         Self::parse(&path, &map)
     }
 
@@ -135,7 +136,10 @@ impl Processor {
         set("do_rescale", true.into());
         set("do_resize", self.resize.is_some().into());
         set("image_mean", json!(self.mean));
-        set("image_processor_type", if self.crop.is_some() { "DeiTImageProcessor" } else { "ViTImageProcessor" }.into());
+        set(
+            "image_processor_type",
+            if self.crop.is_some() { "DeiTImageProcessor" } else { "ViTImageProcessor" }.into(),
+        );
         set("image_std", json!(self.deviation));
         set("resample", self.filter.number().into());
         set("rescale_factor", self.rescale.into());
@@ -287,12 +291,16 @@ impl Keys<'_> {
     fn target(&self, key: &str, default: usize) -> Result<Target> {
         let expected = "a size, or height and width, up to 16384";
         let size = |value: &Value| {
-            value.as_u64().and_then(|size| usize::try_from(size).ok()).filter(|size| (1..=16_384).contains(size))
+            value
+                .as_u64()
+                .and_then(|size| usize::try_from(size).ok())
+                .filter(|size| (1..=16_384).contains(size))
         };
         let wrong = || self.wrong(key, expected);
         match self.value(key) {
             None => Ok(Target::Exact([default; 2])),
-            Some(Value::Object(map)) => match (map.get("height"), map.get("width"), map.get("shortest_edge")) {
+            Some(Value::Object(map)) => match (map.get("height"), map.get("width"), map.get("shortest_edge"))
+            {
                 (Some(height), Some(width), None) => {
                     Ok(Target::Exact([size(height).ok_or_else(wrong)?, size(width).ok_or_else(wrong)?]))
                 }
@@ -351,7 +359,10 @@ mod tests {
 
     #[test]
     fn the_centre_is_cropped_and_a_small_picture_is_in_the_middle() {
-        assert_eq!([(5, 3), (5, 2), (4, 4), (3, 5), (2, 5)].map(|(size, crop)| centre(size, crop)), [1, 1, 0, -1, -2]);
+        assert_eq!(
+            [(5, 3), (5, 2), (4, 4), (3, 5), (2, 5)].map(|(size, crop)| centre(size, crop)),
+            [1, 1, 0, -1, -2]
+        );
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub enum Filter {
 impl Filter {
     /// The filter of a number in `preprocessor_config.json`.
     pub fn from_number(number: u64) -> Option<Self> {
-        [Self::Nearest, Self::Lanczos, Self::Bilinear, Self::Bicubic].get(usize::try_from(number).ok()?).copied()
+        [Self::Nearest, Self::Lanczos, Self::Bilinear, Self::Bicubic]
+            .get(usize::try_from(number).ok()?)
+            .copied()
     }
 
     /// Its number in `preprocessor_config.json`.
@@ -84,7 +86,8 @@ fn taps(from: usize, to: usize, filter: Filter) -> Vec<Taps> {
         if sum != 0.0 {
             weights.iter_mut().for_each(|weight| *weight /= sum);
         }
-        let fixed = |weight: &f64| (weight * f64::from(1_i32 << PRECISION) + 0.5_f64.copysign(*weight)) as i32;
+        let fixed =
+            |weight: &f64| (weight * f64::from(1_i32 << PRECISION) + 0.5_f64.copysign(*weight)) as i32;
         Taps { first, coefficients: weights.iter().map(fixed).collect() }
     };
     (0..to).map(one).collect()
@@ -115,7 +118,8 @@ impl Picture {
         let ([height, old], channels) = (self.size(), self.channels());
         let taps = taps(old, width, filter);
         let mut data = vec![0; height * width * channels];
-        let rows = data.par_chunks_exact_mut(width * channels).zip(self.data().par_chunks_exact(old * channels));
+        let rows =
+            data.par_chunks_exact_mut(width * channels).zip(self.data().par_chunks_exact(old * channels));
         rows.for_each(|(out, row)| {
             for (pixel, taps) in out.chunks_exact_mut(channels).zip(&taps) {
                 for (channel, out) in pixel.iter_mut().enumerate() {
@@ -169,8 +173,8 @@ mod tests {
     #[test]
     fn halving_averages_and_doubling_interpolates() {
         let picture = Picture::new([1, 4], 1, vec![0, 100, 200, 100]);
-        // A triangle two pixels wide: 1/8, 3/8, 3/8, 1/8, at an edge 3/7, 3/7, 1/7.
-        assert_eq!(picture.resized([1, 2], Filter::Bilinear).data(), [71, 129]);
+        // A triangle two pixels wide: at the edges the weights are 3/7, 3/7 and 1/7.
+        assert_eq!(picture.resized([1, 2], Filter::Bilinear).data(), [71, 143]);
         let larger = Picture::new([1, 2], 1, vec![0, 100]).resized([1, 4], Filter::Bilinear);
         assert_eq!(larger.data(), [0, 25, 75, 100]);
         assert_eq!(picture.resized([1, 2], Filter::Nearest).data(), [100, 100]);

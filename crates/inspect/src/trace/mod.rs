@@ -29,8 +29,8 @@ mod tree;
 
 pub(crate) use encoder::captured_encoder_pass;
 pub use encoder::{EncoderOptions, EncoderTrace, HeadOutput};
-pub(crate) use image::ROLLOUT;
 pub use image::ImageTrace;
+pub(crate) use image::ROLLOUT;
 pub use observe::{AttentionWeights, CaptureVectors, ObserveOptions, Observed, observe};
 pub(crate) use observe::{KeepActivations, captured_pass};
 pub use order::OrderTrace;

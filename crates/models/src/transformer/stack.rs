@@ -380,7 +380,8 @@ impl Layer {
             let attention = CrossAttention::new(&mut cross_builder, heads, layer.dropout.attention);
             let key_value = (projection == CrossProjection::PerLayer)
                 .then(|| KeyValueProjection::new(&mut cross_builder.at("key_value"), heads));
-            let residual = Residual::new(&mut builder.at("cross_attention_norm"), layer).skipped_with(skipped);
+            let residual =
+                Residual::new(&mut builder.at("cross_attention_norm"), layer).skipped_with(skipped);
             CrossLayer { attention, key_value, residual }
         });
         let feed_forward = FeedForwardOptions {
@@ -396,7 +397,8 @@ impl Layer {
             attention_residual,
             cross,
             feed_forward: FeedForward::new(&mut builder.at("feed_forward"), feed_forward),
-            feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), layer).skipped_with(skipped),
+            feed_forward_residual: Residual::new(&mut builder.at("feed_forward_norm"), layer)
+                .skipped_with(skipped),
         }
     }
 }

@@ -112,8 +112,7 @@ impl Default for ImageSpec {
 impl VisionConfig {
     /// The preset called `name`: `tiny`, `small` and `base` have the sizes of DeiT's models.
     pub fn named(name: &str) -> Option<Self> {
-        let of_size =
-            |d_model, encoder| Self { d_model, encoder, norm_epsilon: 1e-6, ..Self::default() };
+        let of_size = |d_model, encoder| Self { d_model, encoder, norm_epsilon: 1e-6, ..Self::default() };
         match name {
             "small" => Some(of_size(384, StackConfig::new(12, 6, 1536))),
             "tiny" => Some(of_size(192, StackConfig::new(12, 3, 768))),
@@ -229,7 +228,11 @@ impl VisionConfig {
             ImagePooling::Both => "the states of both tokens, a linear layer each",
         };
         let shown: Vec<&str> = self.labels.iter().take(12).map(String::as_str).collect();
-        let more = if self.labels.len() > 12 { format!(", … ({} labels)", self.labels.len()) } else { String::new() };
+        let more = if self.labels.len() > 12 {
+            format!(", … ({} labels)", self.labels.len())
+        } else {
+            String::new()
+        };
         vec![
             ("images", format!("{width}×{height} pixels, {colour} ({} channels)", self.channels)),
             ("patches", format!("{columns}×{rows} of {size}×{size} pixels")),

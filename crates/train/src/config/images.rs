@@ -55,7 +55,8 @@ impl Default for ImagesConfig {
 impl ImagesConfig {
     /// A key with a value that it cannot have: the key, the value, and what is expected.
     pub(crate) fn wrong(&self) -> Option<(&'static str, String, &'static str)> {
-        let Self { size, channels, max_megapixels, shift, crop, operations, magnitude, erase, mixup, .. } = *self;
+        let Self { size, channels, max_megapixels, shift, crop, operations, magnitude, erase, mixup, .. } =
+            *self;
         let share = |number: f64| (0.0..=1.0).contains(&number);
         let checks = [
             ("images.size", size.to_string(), size <= 4096, "0 to 4096"),
@@ -68,6 +69,9 @@ impl ImagesConfig {
             ("images.erase", erase.to_string(), share(erase), "0 to 1"),
             ("images.mixup", mixup.to_string(), share(mixup), "0 to 1"),
         ];
-        checks.into_iter().find(|(_, _, fits, _)| !fits).map(|(key, found, _, expected)| (key, found, expected))
+        checks
+            .into_iter()
+            .find(|(_, _, fits, _)| !fits)
+            .map(|(key, found, _, expected)| (key, found, expected))
     }
 }

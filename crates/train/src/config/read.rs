@@ -8,8 +8,8 @@ use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
 use super::{
-    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, RunConfig, TokenizerConfig,
-    VocabularySharing, model,
+    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, RunConfig,
+    TokenizerConfig, VocabularySharing, model,
 };
 use crate::task::Task;
 use crate::{Error, Result};
@@ -213,7 +213,11 @@ fn check_init(config: &RunConfig) -> Result<()> {
 fn check_objective(config: &RunConfig) -> Result<()> {
     let RunConfig { masking, contrastive, images, task, .. } = config;
     if let Some((key, found, expected)) = images.wrong() {
-        return Err(Error::config(key, format!("{found}, expected {expected}"), "leave it out for the default"));
+        return Err(Error::config(
+            key,
+            format!("{found}, expected {expected}"),
+            "leave it out for the default",
+        ));
     }
     let of_other = [
         ("images", Task::ImageClassification, *images != ImagesConfig::default()),
@@ -355,8 +359,7 @@ fn paths_from(table: &mut Table, folder: &Path) {
         }
     }
     let Some(Value::Table(data)) = table.get_mut("data") else { return };
-    let corpora =
-        ["source", "target", "tsv", "csv", "conll", "jsonl", "text", "images", "labels", "cifar"];
+    let corpora = ["source", "target", "tsv", "csv", "conll", "jsonl", "text", "images", "labels", "cifar"];
     for key in ["train", "valid"] {
         match data.get_mut(key) {
             Some(Value::Table(corpus)) => within(corpus, &corpora),

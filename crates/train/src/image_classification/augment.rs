@@ -109,7 +109,8 @@ impl Augmentation {
         if alpha == 0.0 {
             return None;
         }
-        let pairs = (0..1000).map(|pair| [0, 1].map(|side| random.uniform(2 * pair + side).powf(1.0 / alpha)));
+        let pairs =
+            (0..1000).map(|pair| [0, 1].map(|side| random.uniform(2 * pair + side).powf(1.0 / alpha)));
         let found = pairs.into_iter().find(|[u, v]| u + v <= 1.0 && u + v > 0.0);
         Some(found.map_or(0.5, |[u, v]| u / (u + v)) as f32)
     }
@@ -121,7 +122,8 @@ fn operation(picture: &Picture, choices: &Choices, magnitude: f64) -> Picture {
     let signed = choices.between(-1.0, 1.0) * magnitude;
     let affine = |matrix| moved(picture, Affine { matrix, shift: [0.0; 2] });
     let by_value = |change: &dyn Fn(f64) -> f64| {
-        let data = picture.data().iter().map(|&value| change(f64::from(value)).round().clamp(0.0, 255.0) as u8);
+        let data =
+            picture.data().iter().map(|&value| change(f64::from(value)).round().clamp(0.0, 255.0) as u8);
         Picture::new(picture.size(), picture.channels(), data.collect())
     };
     match kind {
@@ -175,7 +177,11 @@ fn moved(picture: &Picture, map: Affine) -> Picture {
     let middle = [height as f64 / 2.0, width as f64 / 2.0];
     let value = |y: i64, x: i64, channel: usize| {
         let inside = (0..height as i64).contains(&y) && (0..width as i64).contains(&x);
-        if inside { f64::from(picture.data()[(y as usize * width + x as usize) * channels + channel]) } else { 0.0 }
+        if inside {
+            f64::from(picture.data()[(y as usize * width + x as usize) * channels + channel])
+        } else {
+            0.0
+        }
     };
     let mut data = Vec::with_capacity(picture.data().len());
     for y in 0..height {
@@ -264,7 +270,10 @@ mod tests {
             let mean = shares.iter().sum::<f64>() / 4000.0;
             let variance = shares.iter().map(|share| (share - 0.5).powi(2)).sum::<f64>() / 4000.0;
             let expected = 1.0 / (4.0 * (2.0 * alpha + 1.0));
-            assert!((mean - 0.5).abs() < 0.02 && (variance - expected).abs() < 0.01, "{alpha}: {mean} {variance}");
+            assert!(
+                (mean - 0.5).abs() < 0.02 && (variance - expected).abs() < 0.01,
+                "{alpha}: {mean} {variance}"
+            );
         }
         assert_eq!(Augmentation::new(&ImagesConfig::default()).share(Random::new(1)), None);
     }

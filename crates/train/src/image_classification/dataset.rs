@@ -61,7 +61,12 @@ struct Rows {
 }
 
 impl ImageRows {
-    pub(super) fn new(set: ImageSet, layout: &ImageEncoder, processor: Processor, config: &RunConfig) -> Self {
+    pub(super) fn new(
+        set: ImageSet,
+        layout: &ImageEncoder,
+        processor: Processor,
+        config: &RunConfig,
+    ) -> Self {
         let own = layout.config();
         let length = own.n_tokens() + set.size.iter().map(|side| side / own.patch_size).product::<usize>();
         let augmentation = Augmentation::new(&config.images);
@@ -133,7 +138,8 @@ impl Mixed {
         let part = |index: usize| {
             let tape = polyhead_tensor::Tape::inference();
             let both = Var::constant(both.clone());
-            polyhead_tensor::ops::shape::slice(&tape, &both, 0, index..index + 1).expect("there are two shares")
+            polyhead_tensor::ops::shape::slice(&tape, &both, 0, index..index + 1)
+                .expect("there are two shares")
         };
         [part(0), part(1)]
     }
@@ -151,10 +157,10 @@ impl objective::Batch for ImageBatch {
 
     fn with(&self, lists: &[Indices]) -> Self {
         let [pixels, tokens, lengths] = [0, 1, 2].map(|index| lists[index].clone());
-        let mixed = self.mixed.as_ref().map(|mixed| Mixed {
-            labels: mixed.labels.with(&lists[4..5]),
-            shares: lists[5].clone(),
-        });
+        let mixed = self
+            .mixed
+            .as_ref()
+            .map(|mixed| Mixed { labels: mixed.labels.with(&lists[4..5]), shares: lists[5].clone() });
         Self {
             images: self.images.with([pixels, tokens, lengths]),
             labels: self.labels.with(&lists[3..4]),

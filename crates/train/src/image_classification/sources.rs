@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use polyhead_engine::image::decode;
-use polyhead_engine::image::sets::{
-    FolderImages, ImageSet, class_names, read_cifar, read_folders, read_idx,
-};
+use polyhead_engine::image::sets::{FolderImages, ImageSet, class_names, read_cifar, read_folders, read_idx};
 use polyhead_engine::image::{ImageLimits, Processor};
 
 use crate::config::{CorpusConfig, ImagesConfig, RunConfig};
@@ -37,7 +35,8 @@ impl<'a> Source<'a> {
         };
         match (images, labels, cifar) {
             _ if *corpus != images_alone => {
-                let message = format!("a corpus of text, {EXPECTED}: task = \"classify-images\" reads images");
+                let message =
+                    format!("a corpus of text, {EXPECTED}: task = \"classify-images\" reads images");
                 Err(Error::config(place, message, HINT))
             }
             (Some(images), Some(labels), None) => Ok(Self::Idx(images, labels)),
@@ -91,7 +90,9 @@ impl<'a> Reading<'a> {
         for corpus in corpora {
             let set = self.one(corpus, place, &names)?;
             let first = train.or(all.as_ref());
-            if let Some(first) = first.filter(|first| (first.size, first.channels) != (set.size, set.channels)) {
+            if let Some(first) =
+                first.filter(|first| (first.size, first.channels) != (set.size, set.channels))
+            {
                 let looks = |set: &ImageSet| {
                     format!("{}×{} pixels of {} channels", set.size[1], set.size[0], set.channels)
                 };
@@ -164,7 +165,11 @@ impl<'a> Reading<'a> {
         let known = set.names.len();
         if let Some(label) = set.labels.iter().find(|label| **label as usize >= known) {
             let message = format!("label {label}, expected labels from 0 to {}", known.saturating_sub(1));
-            let hint = if train.is_some() { "train on images of all classes" } else { "name all classes in images.names" };
+            let hint = if train.is_some() {
+                "train on images of all classes"
+            } else {
+                "name all classes in images.names"
+            };
             return Err(Error::config(place, message, hint));
         }
         if set.names.len() < 2 {
@@ -175,7 +180,11 @@ impl<'a> Reading<'a> {
         unique.sort();
         unique.dedup();
         if unique.len() < known {
-            return Err(Error::config("images.names", "a name twice, expected different ones", "correct them"));
+            return Err(Error::config(
+                "images.names",
+                "a name twice, expected different ones",
+                "correct them",
+            ));
         }
         Ok(())
     }

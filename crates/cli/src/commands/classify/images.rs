@@ -90,9 +90,10 @@ impl Classify {
             ImageClassifier::load(folder, options, self.images.reading.options())
         };
         self.options.with_model(&self.model, load, |classifier| {
-            files.chunks(CHUNK).enumerate().try_for_each(|(chunk, files)| {
-                self.write_images(classifier, files, chunk * CHUNK)
-            })
+            files
+                .chunks(CHUNK)
+                .enumerate()
+                .try_for_each(|(chunk, files)| self.write_images(classifier, files, chunk * CHUNK))
         })
     }
 

@@ -19,7 +19,13 @@ use crate::model_folder::report_loaded;
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgument {
     /// Image to inspect instead of a text: a PNG or JPEG file
-    #[arg(id = "image", long = "image", value_name = "FILE", conflicts_with = "texts", help_heading = "Images")]
+    #[arg(
+        id = "image",
+        long = "image",
+        value_name = "FILE",
+        conflicts_with = "texts",
+        help_heading = "Images"
+    )]
     file: Option<PathBuf>,
     #[command(flatten)]
     reading: ImageReading,
@@ -36,7 +42,10 @@ impl Inspect {
     pub(super) fn inspect_image(&self, (folder, view): (&Path, View), formats: &[TraceFormat]) -> Result<()> {
         const WHAT: &str = "an image classifier";
         let Some(file) = &self.image.file else {
-            return Err(misuse("a text for an image classifier, expected --image FILE", "name an image: --image FILE"));
+            return Err(misuse(
+                "a text for an image classifier, expected --image FILE",
+                "name an image: --image FILE",
+            ));
         };
         if view != View::Image {
             let message = format!("--image with {}, expected an image classifier", view.name());

@@ -37,7 +37,8 @@ pub fn class_names(folder: &Path) -> Result<Vec<String>> {
 }
 
 fn classes(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    const HINT: &str = "a data set is a folder with a folder of images for each class, as in train/cat and train/dog";
+    const HINT: &str =
+        "a data set is a folder with a folder of images for each class, as in train/cat and train/dog";
     let mut found = Vec::new();
     for path in decode::entries(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -69,11 +70,19 @@ pub fn read(folder: &Path, names: &[String], options: &FolderImages) -> Result<I
     for (name, path) in classes(folder)? {
         let Some(label) = names.iter().position(|known| *known == name) else {
             let message = format!("class {name:?}, expected one of {}", shown(names));
-            return Err(Error::file(&path, message, "the model has no such label: rename or remove the folder"));
+            return Err(Error::file(
+                &path,
+                message,
+                "the model has no such label: rename or remove the folder",
+            ));
         };
         let files = decode::files(&path)?;
         if files.is_empty() {
-            return Err(Error::file(&path, "an empty folder, expected images", "add images or remove the folder"));
+            return Err(Error::file(
+                &path,
+                "an empty folder, expected images",
+                "add images or remove the folder",
+            ));
         }
         let read = |file: &PathBuf| {
             let picture = decode::read(file, options.limits)?.with_channels(options.channels);

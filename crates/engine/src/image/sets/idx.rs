@@ -27,7 +27,8 @@ pub fn read(images: &Path, labels: &Path) -> Result<ImageSet> {
     let (sizes, pixels) = parsed::<3>(images, IMAGES)?;
     let [count, height, width] = sizes;
     if ![height, width].into_iter().all(|side| (1..=MOST_SIDE).contains(&side)) || count == 0 {
-        let message = format!("{count} images of {width}×{height} pixels, expected some of 1 to {MOST_SIDE} pixels");
+        let message =
+            format!("{count} images of {width}×{height} pixels, expected some of 1 to {MOST_SIDE} pixels");
         return Err(Error::file(images, message, "fetch the file again"));
     }
     let ([n_labels], bytes) = parsed::<1>(labels, LABELS)?;

@@ -59,7 +59,7 @@ impl Links {
                             link.their_shape.splice(1.., config.patch_shape());
                         }
                         links.push(link);
-                    },
+                    }
                     None if rule.ours.contains(&IGNORE) => found.ignored.push(rule.theirs.clone()),
                     None => {}
                 }
