@@ -15,7 +15,7 @@ const PANEL: f64 = 180.0;
 const GAP: f64 = 12.0;
 const TITLE: f64 = 20.0;
 /// Space above all panels for the title.
-const HEADER: f64 = 44.0;
+const HEADER: f64 = 62.0;
 /// Panels in a row where the selection forms no grid.
 const COLUMNS: usize = 4;
 /// Brightness of a patch without weight.
@@ -61,13 +61,15 @@ impl Overlay {
         Ok(Self::arranged(found, columns.unwrap_or(COLUMNS).max(2), heading(trace, image)))
     }
 
-    fn arranged(found: Vec<(String, Picture)>, columns: usize, lines: [String; 2]) -> Self {
+    fn arranged(found: Vec<(String, Picture)>, columns: usize, lines: [String; 3]) -> Self {
         let [height, width] = found[0].1.size().map(|side| side as f64);
         let size = [width, height].map(|side| side * PANEL / width.max(height));
         let columns = columns.min(found.len());
         let n_rows = found.len().div_ceil(columns);
         let step = [size[0].max(110.0) + GAP, size[1] + TITLE + GAP];
-        let mut body = text([GAP, 20.0], 14, &lines[0]) + &text([GAP, 38.0], 12, &lines[1]);
+        let mut body = text([GAP, 20.0], 14, &lines[0])
+            + &text([GAP, 38.0], 12, &lines[1])
+            + &text([GAP, 54.0], 11, &lines[2]);
         let mut panels = Vec::new();
         for (index, (title, picture)) in found.into_iter().enumerate() {
             let place = [
@@ -128,13 +130,13 @@ impl Panel {
 }
 
 /// What is drawn, and the classes.
-fn heading(trace: &Trace, image: &ImageTrace) -> [String; 2] {
+fn heading(trace: &Trace, image: &ImageTrace) -> [String; 3] {
     let name = trace.sides.first().map_or("", |side| side.text.as_str());
     let classes = image.classes.iter().take(3);
     let classes: Vec<String> =
         classes.map(|class| format!("{} ({:.3})", class.label, class.probability)).collect();
     let from = if image.tokens > 0 { "the class token attends to" } else { "all patches attend to" };
-    [name.to_owned(), format!("→ {}; bright is what {from}", classes.join(", "))]
+    [name.to_owned(), format!("→ {}", classes.join(", ")), format!("bright: what {from}")]
 }
 
 fn text([x, y]: [f64; 2], size: usize, text: &str) -> String {
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn drawings_have_the_pictures_at_their_places() {
         let pictures = vec![("image".to_owned(), image().picture), ("two".to_owned(), image().picture)];
-        let found = Overlay::arranged(pictures, 4, ["a < b".to_owned(), String::new()]);
+        let found = Overlay::arranged(pictures, 4, ["a < b".to_owned(), String::new(), String::new()]);
         let text = found.svg();
         assert_eq!(text.matches("<image ").count(), 2);
         assert!(text.contains("a &lt; b") && text.contains("data:image/png;base64,iVBOR"));

@@ -110,6 +110,11 @@ impl Task {
         }
     }
 
+    /// What follows the command that uses the finished model.
+    pub fn input(self) -> &'static str {
+        if self == Self::ImageClassification { "--image FILE" } else { "< TEXT" }
+    }
+
     /// The default metric.
     pub(crate) fn metric(self) -> Metric {
         match self {

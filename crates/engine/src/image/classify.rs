@@ -57,7 +57,10 @@ impl ImageClassifier {
         let folder = folder.as_ref();
         check_folder(folder)?;
         let loaded = load(folder, load_options)?;
-        let model = loaded.model.into_image()?;
+        let model = loaded.model.into_image().map_err(|error| {
+            let hint = error.hint();
+            Error::file(folder, error.to_string(), hint)
+        })?;
         let mut processor = Processor::load(folder)?;
         let least = model.config().patch_size;
         if let Some(size) = options.size {

@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn halving_averages_and_doubling_interpolates() {
         let picture = Picture::new([1, 4], 1, vec![0, 100, 200, 100]);
-        // A triangle two pixels wide: 1/8, 3/8, 3/8, 1/8, at an edge 3/7, 3/7, 1/7.
-        assert_eq!(picture.resized([1, 2], Filter::Bilinear).data(), [71, 129]);
+        // A triangle two pixels wide: at the edges the weights are 3/7, 3/7 and 1/7.
+        assert_eq!(picture.resized([1, 2], Filter::Bilinear).data(), [71, 143]);
         let larger = Picture::new([1, 2], 1, vec![0, 100]).resized([1, 4], Filter::Bilinear);
         assert_eq!(larger.data(), [0, 25, 75, 100]);
         assert_eq!(picture.resized([1, 2], Filter::Nearest).data(), [100, 100]);

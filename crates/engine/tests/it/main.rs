@@ -4,6 +4,7 @@
 mod chat;
 mod encoders;
 mod generate;
+mod images;
 mod perplexity;
 mod speech;
 mod tokenizers;

@@ -27,7 +27,7 @@ fn cases(golden: &Value) -> Vec<(&str, &Value)> {
 }
 
 /// The values that `make.py` gives a tensor.
-fn weight(name: &str, shape: &[usize]) -> Vec<f32> {
+pub(crate) fn weight(name: &str, shape: &[usize]) -> Vec<f32> {
     let start = u64::from(crc32(name.as_bytes()));
     let is_norm = shape.len() == 1 && name.ends_with(".weight");
     let count: usize = shape.iter().product();
@@ -78,7 +78,7 @@ fn loaded(folder: &Path) -> (Encoder, Parameters) {
     (checkpoint.model.into_encoder().unwrap(), checkpoint.parameters)
 }
 
-fn numbers(list: &Value) -> Vec<f64> {
+pub(crate) fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 

@@ -9,6 +9,7 @@ mod encoders;
 mod families;
 #[cfg(feature = "cuda")]
 mod gpu_gradients;
+mod images;
 mod intervention;
 mod language_models;
 mod latin2nqo;

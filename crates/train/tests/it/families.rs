@@ -8,15 +8,15 @@ use polyhead_engine::generate::GenerateOptions;
 use polyhead_engine::puzzle::Puzzle;
 use polyhead_engine::{Classifier, Generator, LoadOptions};
 use polyhead_models::{ModelConfig, View};
-use polyhead_train::config::{CorpusConfig, RunConfig, TokenizerConfig};
+use polyhead_train::config::{CorpusConfig, ImagesConfig, RunConfig, TokenizerConfig};
 use polyhead_train::event::{Ending, Event};
 use polyhead_train::{RunOptions, Start, Task, train};
 use serde_json::Value;
 
 use crate::toy;
 
-/// A run of a family in `folder`: reversing digits, detecting a 7 among digits, predicting digits, or the
-/// hulls of points.
+/// A run of a family in `folder`: reversing digits, detecting a 7 among digits, predicting digits, the
+/// hulls of points, or the place of a square in an image.
 pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
     let mut config = toy::config(folder, &["train.max_steps=12", "validation.every_steps=6"]);
     if example.view() == View::Encoder {
@@ -44,6 +44,27 @@ pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
         (config.data.train, config.data.valid) = (vec![corpus("train.jsonl")], vec![corpus("valid.jsonl")]);
         config.tokenizer = TokenizerConfig::default();
         (config.train.label_smoothing, config.train.r_drop) = (0.0, 0.0);
+        config.validation.metric = polyhead_train::config::Metric::Accuracy;
+    }
+    if example.view() == View::Image {
+        crate::images::write_idx(folder, "train", 100, 1);
+        crate::images::write_idx(folder, "valid", 20, 2);
+        let data = &mut config.data;
+        (data.train, data.valid) = (
+            vec![crate::images::idx_files(folder, "train")],
+            vec![crate::images::idx_files(folder, "valid")],
+        );
+        config.tokenizer = TokenizerConfig::default();
+        config.images = ImagesConfig {
+            shift: 1,
+            crop: 0.7,
+            flip: true,
+            operations: 1,
+            erase: 0.2,
+            mixup: 0.3,
+            ..ImagesConfig::default()
+        };
+        (config.train.r_drop, config.train.max_rows) = (0.0, 32);
         config.validation.metric = polyhead_train::config::Metric::Accuracy;
     }
     if example.copies() {

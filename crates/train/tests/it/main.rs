@@ -8,6 +8,7 @@ mod families;
 mod fine_tuning;
 mod finish;
 mod gpu;
+mod images;
 mod labels;
 mod languages;
 mod repeat;

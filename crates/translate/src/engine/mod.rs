@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use polyhead_engine::load::check_folder;
 use polyhead_engine::tokenizers::Tokenizers;
-use polyhead_models::SequenceToSequence;
 use polyhead_models::checkpoint::read_config;
 use polyhead_models::decode::surface_forms::SurfaceForms;
+use polyhead_models::{SequenceToSequence, View};
 use polyhead_tensor::{Device, Dtype, Parameters};
 use polyhead_text::tokenizer::{Encoding, UnknownWords};
 
@@ -54,6 +54,11 @@ impl Engine {
         check_folder(folder)?;
         let (config, _) = read_config(folder)?;
         let vocab_sizes @ [source_vocab_size, _] = config.vocab_sizes();
+        if vocab_sizes == [0; 2] {
+            // A model that reads no text has no tokeniser to look for.
+            let error = config.view().instead_of(View::SequenceToSequence);
+            return Err(Error::file(folder, error.to_string(), error.hint()));
+        }
         let mut tokenizers = Tokenizers::load(folder, vocab_sizes)?;
         if config.copies() {
             tokenizers = tokenizers.for_copying(folder, vocab_sizes[1])?;

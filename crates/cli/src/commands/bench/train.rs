@@ -1,9 +1,9 @@
-//! `polyhead bench train`: a training step of an encoder-decoder Transformer, of an LSTM with attention, or of a GPT-2, on
-//! random data.
+//! `polyhead bench train`: a training step of an encoder-decoder Transformer, of an LSTM with attention, of a GPT-2, or of a Vision
+//! Transformer, on random data.
 //!
 //! The encoder-decoder: post-norm, ReLU, tied embeddings, sinusoidal positions, dropout 0.1 on attention weights, after ReLU and on each
 //! sub-layer's output but not on embeddings, label smoothing 0.1, AdamW. Loss, all gradients and the update are computed
-//! in every step. The language models: as GPT-2, without dropout and label smoothing, AdamW with β₂ 0.95 and gradients clipped to
+//! in every step. The language models, as GPT-2, and ViT: without dropout and label smoothing, AdamW with β₂ 0.95 and gradients clipped to
 //! a norm of 1.
 
 mod gpu;
@@ -16,7 +16,8 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use polyhead_attention::{Capture, Pass};
-use polyhead_models::{Ids, LanguageModel, Model, SequenceToSequence};
+use polyhead_models::vision::Images;
+use polyhead_models::{Ids, ImageEncoder, LanguageModel, Model, SequenceToSequence};
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::optim::{Adam, AdamOptions, clip_global_norm};
@@ -24,7 +25,7 @@ use polyhead_tensor::{Device, Indices, Math, Parameters, Tape, Var};
 use polyhead_train::memory::peak;
 use serde::Serialize;
 
-use self::workload::{Sizes, Workload};
+use self::workload::{IMAGE, Sizes, Workload};
 use super::{Measurement, memory_text, print};
 use crate::compute_dtype::{ComputeDtype, device_name};
 use crate::decode_options::positive;
@@ -38,6 +39,7 @@ Examples:
   polyhead bench train --workload lstm --threads 2
   polyhead bench train --workload base --device cuda --dtype bf16 --steps 100
   polyhead bench train --workload lm --batch 64 --device cuda --dtype bf16
+  polyhead bench train --workload vit --batch 8 --steps 3
   polyhead bench train --config shape.toml --format jsonl
 
 A config sets every size: d_model, n_heads, d_ff, n_layers (of each stack), vocab_size, batch, length (of source and target). On a GPU the steps are replayed as a CUDA graph without pauses. In the JSON, share_of_limit is the share of 790 TFLOP/s, the bf16 matrix-product throughput of an H200, and breakdown has the milliseconds per step of each kind of work.";
@@ -52,7 +54,7 @@ pub(crate) struct BenchTrain {
     /// TOML file with other sizes
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     config: Option<PathBuf>,
-    /// Rows of a batch [default: that of the workload]
+    /// Rows or images of a batch [default: that of the workload]
     #[arg(long, value_name = "N", value_parser = positive)]
     batch: Option<usize>,
     /// Number of timed steps, after two warm-up steps
@@ -76,8 +78,7 @@ pub(crate) struct BenchTrain {
 struct TrainingTask {
     model: TrainedModel,
     parameters: Parameters,
-    source: Ids,
-    target: Ids,
+    batch: TrainedBatch,
     expected: Indices,
     loss: CrossEntropyOptions,
     adam: AdamOptions,
@@ -92,20 +93,46 @@ struct TrainingTask {
 enum TrainedModel {
     Pairs(SequenceToSequence),
     Text(LanguageModel),
+    Images(ImageEncoder),
+}
+
+/// The input of a training step.
+enum TrainedBatch {
+    /// Source and target; a language model reads the target only.
+    Ids([Ids; 2]),
+    Images(Images),
+}
+
+impl TrainedBatch {
+    /// The batch on `device`.
+    fn to_device(&self, device: &Device) -> polyhead_tensor::Result<Self> {
+        Ok(match self {
+            Self::Ids([source, target]) => Self::Ids([source.to_device(device)?, target.to_device(device)?]),
+            Self::Images(images) => Self::Images(images.to_device(device)?),
+        })
+    }
 }
 
 impl TrainedModel {
-    /// The loss of a batch; a language model reads `target` only.
+    /// The loss of a batch.
     fn loss(
         &self,
         pass: &Pass<'_>,
-        [source, target]: [&Ids; 2],
+        batch: &TrainedBatch,
         expected: &Indices,
         options: CrossEntropyOptions,
     ) -> polyhead_models::Result<Var> {
-        match self {
-            Self::Pairs(model) => model.loss(pass, source, target, expected, options),
-            Self::Text(model) => model.loss(pass, target, expected, options),
+        match (self, batch) {
+            (Self::Pairs(model), TrainedBatch::Ids([source, target])) => {
+                model.loss(pass, source, target, expected, options)
+            }
+            (Self::Text(model), TrainedBatch::Ids([_, target])) => {
+                model.loss(pass, target, expected, options)
+            }
+            (Self::Images(model), TrainedBatch::Images(images)) => {
+                model.loss(pass, images, expected, options)
+            }
+            _ => unreachable!("a batch is made for its model"),
         }
     }
 }
@@ -128,6 +155,8 @@ const LIMIT: f64 = 790e12;
 struct TrainMeasurement {
     bench: &'static str,
     workload: &'static str,
+    /// What the rates count.
+    unit: &'static str,
     tokens_per_s_median: f64,
     tokens_per_s_best: f64,
     peak_memory_bytes: Option<u64>,
@@ -145,11 +174,11 @@ struct TrainMeasurement {
 
 impl Measurement for TrainMeasurement {
     fn text(&self) -> String {
-        let Self { workload, dtype, device, first_loss, last_loss, milliseconds, .. } = self;
+        let Self { workload, unit, dtype, device, first_loss, last_loss, milliseconds, .. } = self;
         let [median, best] =
             [self.tokens_per_s_median, self.tokens_per_s_best].map(|rate| grouped(rate as u64));
         format!(
-            "{workload:<8}{device:<7} {dtype:<5} {median:>9} target tokens/s (best {best})  {milliseconds:.2} ms per step  \
+            "{workload:<8}{device:<7} {dtype:<5} {median:>9} {unit}/s (best {best})  {milliseconds:.2} ms per step  \
              loss {first_loss:.4} → {last_loss:.4}{}",
             memory_text(self.peak_memory_bytes)
         )
@@ -174,10 +203,11 @@ impl BenchTrain {
             let queues = device.policy().steps_ahead > 1;
             let times = if queues { task.on_gpu(&device)? } else { task.on_cpu()? };
             let StepTimes { seconds, losses: [first_loss, last_loss], breakdown } = times;
-            let (tokens, median) = (sizes.tokens() as f64, seconds[seconds.len() / 2]);
+            let (tokens, median) = (sizes.units() as f64, seconds[seconds.len() / 2]);
             let measurement = TrainMeasurement {
                 bench: "train",
                 workload: if self.config.is_some() { "config" } else { self.workload.name() },
+                unit: if matches!(task.model, TrainedModel::Images(_)) { "images" } else { "target tokens" },
                 tokens_per_s_median: tokens / median,
                 tokens_per_s_best: tokens / seconds[0],
                 peak_memory_bytes: device.peak_memory().map(|bytes| bytes as u64).or_else(peak),
@@ -200,31 +230,45 @@ impl BenchTrain {
         let mut parameters = Parameters::default();
         let model = match Model::new(&sizes.config()?, &mut parameters)? {
             Model::LanguageModel(model) => TrainedModel::Text(model),
+            Model::Image(model) => TrainedModel::Images(model),
             other => TrainedModel::Pairs(other.into_sequence_to_sequence()?),
         };
-        let reads_text = matches!(model, TrainedModel::Text(_));
+        let is_plain = !matches!(model, TrainedModel::Pairs(_));
         let adam = AdamOptions { weight_decay: 0.01, learning_rate: 1e-4, ..AdamOptions::default() };
         parameters.initialise(self.seed);
         let ids = |stream| -> Vec<u32> {
             let random = Random::new(self.seed).stream(stream);
             (0..sizes.tokens()).map(|i| random.below(sizes.vocab_size, i as u64) as u32).collect()
         };
-        let [source, target] = [1, 2].map(|stream| sizes.rows(&ids(stream)));
+        let batch = match &model {
+            TrainedModel::Images(model) => TrainedBatch::Images(self.images(model, sizes)),
+            _ => TrainedBatch::Ids([1, 2].map(|stream| sizes.rows(&ids(stream)))),
+        };
+        let expected: Vec<u32> = ids(3).into_iter().take(sizes.units()).collect();
         Ok(TrainingTask {
             model,
             parameters,
-            source,
-            target,
-            expected: ids(3).into(),
-            loss: CrossEntropyOptions {
-                label_smoothing: if reads_text { 0.0 } else { 0.1 },
-                ignored_id: None,
-            },
-            adam: if reads_text { AdamOptions { learning_rate: 3e-4, beta2: 0.95, ..adam } } else { adam },
-            max_norm: if reads_text { 1.0 } else { f32::INFINITY },
+            batch,
+            expected: expected.into(),
+            loss: CrossEntropyOptions { label_smoothing: if is_plain { 0.0 } else { 0.1 }, ignored_id: None },
+            adam: if is_plain { AdamOptions { learning_rate: 3e-4, beta2: 0.95, ..adam } } else { adam },
+            max_norm: if is_plain { 1.0 } else { f32::INFINITY },
             seed: self.seed,
             steps: self.steps.max(1),
         })
+    }
+}
+
+impl BenchTrain {
+    /// Random images.
+    fn images(&self, model: &ImageEncoder, sizes: Sizes) -> Images {
+        let length = 3 * IMAGE * IMAGE;
+        let image = |row: usize| -> Vec<f32> {
+            let random = Random::new(self.seed).stream(10 + row as u64);
+            (0..length).map(|at| 2.0 * random.uniform(at as u64) as f32 - 1.0).collect()
+        };
+        let images: Vec<Vec<f32>> = (0..sizes.batch).map(image).collect();
+        model.images(images.iter().map(|image| Some(image.as_slice())), [IMAGE; 2])
     }
 }
 
@@ -237,8 +281,7 @@ impl TrainingTask {
             let start = Instant::now();
             let tape = Tape::training(self.seed, step as u64);
             let pass = Pass::new(&tape, &self.parameters, &capture);
-            let batch = [&self.source, &self.target];
-            let loss = self.model.loss(&pass, batch, &self.expected, self.loss)?;
+            let loss = self.model.loss(&pass, &self.batch, &self.expected, self.loss)?;
             losses.push(loss.value().data()[0]);
             let mut gradients = tape.backward(&loss);
             drop(loss);

@@ -19,8 +19,7 @@ impl TrainingTask {
     /// Times the steps on a GPU.
     pub(super) fn on_gpu(&self, device: &Device) -> Result<StepTimes> {
         let parameters = self.parameters.to_device(device)?;
-        let [source, target] = [&self.source, &self.target].map(|ids| ids.to_device(device));
-        let (source, target, expected) = (source?, target?, self.expected.to_device(device)?);
+        let (batch, expected) = (self.batch.to_device(device)?, self.expected.to_device(device)?);
         let options = GpuAdamOptions { adam: self.adam, max_norm: self.max_norm };
         let adam = GpuAdam::new(&parameters, options, None)?;
         let mut key = StepKey::new(device);
@@ -34,7 +33,7 @@ impl TrainingTask {
             let one_step = || {
                 let (tape, capture) = (Tape::training_with(&key), Capture::off());
                 let pass = Pass::new(&tape, &parameters, &capture);
-                let loss = self.model.loss(&pass, [&source, &target], &expected, self.loss)?;
+                let loss = self.model.loss(&pass, &batch, &expected, self.loss)?;
                 let value = loss.value().clone();
                 drop(tape.backward(&loss));
                 adam.step();

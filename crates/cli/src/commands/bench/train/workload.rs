@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use polyhead_models::vision::ImageSpec;
 use polyhead_models::{DataSpec, Ids, ModelConfig};
 use serde::Deserialize;
 use serde_json::json;
@@ -25,6 +26,8 @@ pub(super) enum Workload {
     Lm,
     /// The same with d_model 384, 6 heads, 6 layers, vocabulary 256, 64 × 256 tokens
     LmSmall,
+    /// ViT-S/16: d_model 384, 6 heads, 12 layers, 1000 classes, 128 images of 224 × 224 pixels
+    Vit,
 }
 
 /// The kind of model of a workload.
@@ -37,7 +40,13 @@ pub(super) enum Architecture {
     Lstm,
     /// The decoder-only Transformer of GPT-2.
     LanguageModel,
+    /// The Vision Transformer.
+    Vision,
 }
+
+/// Height and width of the images of a workload, and of their patches.
+pub(super) const IMAGE: usize = 224;
+const PATCH: usize = 16;
 
 /// Sizes of a workload.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -92,6 +101,16 @@ impl Sizes {
             });
             return Ok(ModelConfig::from_recipe(keys.as_object().expect("an object"))?.with_data(&data)?);
         }
+        if self.architecture == Architecture::Vision {
+            let keys = json!({
+                "model_type": "vit", "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "n_layers": n_layers,
+                "patch_size": PATCH, "activation": "gelu_new", "norm_epsilon": 1e-5,
+            });
+            let labels = (0..vocab_size).map(|class| class.to_string()).collect();
+            let images = ImageSpec { size: [IMAGE; 2], channels: 3 };
+            let data = DataSpec { labels, images, ..DataSpec::default() };
+            return Ok(ModelConfig::from_recipe(keys.as_object().expect("an object"))?.with_data(&data)?);
+        }
         if self.architecture == Architecture::Lstm {
             let keys = json!({
                 "model_type": "recurrent", "d_model": d_model, "d_embedding": d_model, "n_layers": n_layers,
@@ -106,6 +125,11 @@ impl Sizes {
         });
         let config = ModelConfig::from_recipe(keys.as_object().expect("an object"))?;
         Ok(config.with_data(&data)?)
+    }
+
+    /// Target tokens, or images, per step.
+    pub(super) fn units(self) -> usize {
+        if self.architecture == Architecture::Vision { self.batch } else { self.tokens() }
     }
 
     /// Target tokens per step.
@@ -124,6 +148,11 @@ impl Sizes {
             return 6.0 * self.tokens() as f64 * (layers + 4.0 * d * d + length * d + d * vocab_size);
         }
         let feed_forward = 2.0 * d * d_ff;
+        if self.architecture == Architecture::Vision {
+            let layers = n_layers * (4.0 * d * d + 2.0 * length * d + feed_forward);
+            let pixels = (3 * PATCH * PATCH) as f64;
+            return 6.0 * (self.tokens() as f64 * (layers + pixels * d) + self.batch as f64 * d * vocab_size);
+        }
         if self.architecture == Architecture::LanguageModel {
             let layer = 4.0 * d * d + length * d + feed_forward;
             return 6.0 * self.tokens() as f64 * (n_layers * layer + d * vocab_size);
@@ -192,6 +221,16 @@ impl Workload {
                 length: 256,
                 architecture: Architecture::LanguageModel,
             },
+            Self::Vit => Sizes {
+                d_model: 384,
+                n_heads: 6,
+                d_ff: 1536,
+                n_layers: 12,
+                vocab_size: 1000,
+                batch: 128,
+                length: 1 + (IMAGE / PATCH).pow(2),
+                architecture: Architecture::Vision,
+            },
         }
     }
 
@@ -202,6 +241,7 @@ impl Workload {
             Self::Lstm => "LSTM",
             Self::Lm => "lm",
             Self::LmSmall => "lm-small",
+            Self::Vit => "vit",
         }
     }
 }
