@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use crate::averaging::{AveragingEncoder, AveragingEncoderConfig};
 use crate::checkpoint::CheckpointLayout;
 use crate::copying::Copying;
-use crate::encoder::Encoder;
+use crate::encoder::{Encoder, EncoderHead};
 use crate::family::Family;
 use crate::language_model::LanguageModel;
 use crate::pointer::{PointSpec, PointerConfig, PointerNetwork};
@@ -327,6 +327,23 @@ impl ModelConfig {
         }
     }
 
+    /// The error about a model of this config where one of another view was expected.
+    pub fn instead_of(&self, expected: View) -> Error {
+        let view = self.view();
+        let (found, hint) = match view {
+            View::SequenceToSequence => (view.name(), "use it with polyhead translate"),
+            View::Encoder => match self {
+                Self::Bert(own) => EncoderHead::from(own.head).describe(),
+                _ => EncoderHead::Classes.describe(),
+            },
+            View::LanguageModel => (view.name(), "use it with polyhead generate"),
+            View::Pointer => (view.name(), "use it with polyhead point"),
+            View::Image => (view.name(), "use it with polyhead classify --image"),
+            View::Speech => (view.name(), "use it with polyhead transcribe"),
+        };
+        Error::View { found, expected: expected.name(), hint }
+    }
+
     /// Width of embeddings.
     pub fn d_model(&self) -> usize {
         match self {
@@ -628,7 +645,7 @@ impl Model {
     pub fn into_sequence_to_sequence(self) -> Result<SequenceToSequence> {
         match self {
             Self::SequenceToSequence(model) => Ok(model),
-            other => Err(other.instead_of(View::SequenceToSequence)),
+            other => Err(other.config().instead_of(View::SequenceToSequence)),
         }
     }
 
@@ -639,7 +656,7 @@ impl Model {
     pub fn into_encoder(self) -> Result<Encoder> {
         match self {
             Self::Encoder(model) => Ok(model),
-            other => Err(other.instead_of(View::Encoder)),
+            other => Err(other.config().instead_of(View::Encoder)),
         }
     }
 
@@ -650,18 +667,7 @@ impl Model {
     pub fn into_language_model(self) -> Result<LanguageModel> {
         match self {
             Self::LanguageModel(model) => Ok(model),
-            other => Err(other.instead_of(View::LanguageModel)),
-        }
-    }
-
-    fn view(&self) -> View {
-        match self {
-            Self::SequenceToSequence(_) => View::SequenceToSequence,
-            Self::Encoder(_) => View::Encoder,
-            Self::LanguageModel(_) => View::LanguageModel,
-            Self::Pointer(_) => View::Pointer,
-            Self::Image(_) => View::Image,
-            Self::Speech(_) => View::Speech,
+            other => Err(other.config().instead_of(View::LanguageModel)),
         }
     }
 
@@ -672,7 +678,7 @@ impl Model {
     pub fn into_speech(self) -> Result<SpeechRecognizer> {
         match self {
             Self::Speech(model) => Ok(model),
-            other => Err(other.instead_of(View::Speech)),
+            other => Err(other.config().instead_of(View::Speech)),
         }
     }
 
@@ -683,21 +689,8 @@ impl Model {
     pub fn into_image(self) -> Result<ImageEncoder> {
         match self {
             Self::Image(model) => Ok(model),
-            other => Err(other.instead_of(View::Image)),
+            other => Err(other.config().instead_of(View::Image)),
         }
-    }
-
-    /// The error about this model where one of another view was expected.
-    fn instead_of(&self, expected: View) -> Error {
-        let (found, hint) = match self {
-            Self::SequenceToSequence(_) => (self.view().name(), "use it with polyhead translate"),
-            Self::Encoder(model) => model.head().describe(),
-            Self::LanguageModel(_) => (self.view().name(), "use it with polyhead generate"),
-            Self::Pointer(_) => (self.view().name(), "use it with polyhead point"),
-            Self::Image(_) => (self.view().name(), "use it with polyhead classify --image"),
-            Self::Speech(_) => (self.view().name(), "use it with polyhead transcribe"),
-        };
-        Error::View { found, expected: expected.name(), hint }
     }
 
     /// The model as a pointer network.
@@ -707,7 +700,7 @@ impl Model {
     pub fn into_pointer(self) -> Result<PointerNetwork> {
         match self {
             Self::Pointer(model) => Ok(model),
-            other => Err(other.instead_of(View::Pointer)),
+            other => Err(other.config().instead_of(View::Pointer)),
         }
     }
 }

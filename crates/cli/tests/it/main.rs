@@ -37,6 +37,7 @@ mod streaming;
 mod tidy;
 mod tokenizer;
 mod train;
+mod transcribe;
 mod translate;
 mod vectors;
 mod words;

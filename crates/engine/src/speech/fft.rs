@@ -2,6 +2,7 @@
 //!
 //! X_k = Σ_n x_n · e^(−2πikn/N). Sequences lie side by side, so that each step is a loop over vectors.
 
+use polyhead_lanes::vectorised;
 use polyhead_tensor::elementary::sin_cos;
 
 /// Sequences that are transformed together.
@@ -59,16 +60,19 @@ impl Fft {
     pub(super) fn transform(&self, x: &mut Vec<Complex>, other: &mut Vec<Complex>) {
         let (mut length, mut stride) = (x.len(), 1);
         for &radix in &self.factors {
-            self.step(x, other, [length, stride, radix]);
+            step(x, other, &self.roots, [length, stride, radix]);
             std::mem::swap(x, other);
             length /= radix;
             stride *= radix;
         }
     }
+}
 
+vectorised! {
     /// One factor: sequences of `length` numbers, `stride` of them interleaved, become `radix` times as many.
-    fn step(&self, x: &[Complex], y: &mut [Complex], [length, stride, radix]: [usize; 3]) {
-        let (all, part) = (self.roots.len(), length / radix);
+    fn step(x: &[Complex], y: &mut [Complex], roots: &[[f64; 2]], sizes: [usize; 3]) {
+        let [length, stride, radix] = sizes;
+        let (all, part) = (roots.len(), length / radix);
         for p in 0..part {
             for t in 0..radix {
                 // W_length^(p·t) · W_radix^(i·t), for each input i.
@@ -78,7 +82,7 @@ impl Fft {
                     let mut sum = Complex::ZERO;
                     let mut at = first;
                     for i in 0..radix {
-                        sum.add_product(&x[q + stride * (p + part * i)], self.roots[at % all]);
+                        sum.add_product(&x[q + stride * (p + part * i)], roots[at % all]);
                         at += turn;
                     }
                     y[q + stride * (radix * p + t)] = sum;

@@ -6,17 +6,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use polyhead_engine::generate::GenerateOptions;
 use polyhead_engine::puzzle::Puzzle;
-use polyhead_engine::{Classifier, Generator, LoadOptions};
+use polyhead_engine::speech::{Sound, TranscribeOptions, wav};
+use polyhead_engine::{Classifier, Generator, LoadOptions, SpeechEngine};
 use polyhead_models::{ModelConfig, View};
-use polyhead_train::config::{CorpusConfig, ImagesConfig, RunConfig, TokenizerConfig};
+use polyhead_train::config::{CorpusConfig, ImagesConfig, RunConfig, SoundConfig, TokenizerConfig};
 use polyhead_train::event::{Ending, Event};
 use polyhead_train::{RunOptions, Start, Task, train};
 use serde_json::Value;
 
 use crate::toy;
 
+/// A WAV file for each line of the sources, a tone for each digit, and the list of these with their lines.
+fn write_sounds(folder: &Path, name: &str) {
+    const RATE: u32 = 8_000;
+    let source = std::fs::read_to_string(folder.join(format!("{name}.source"))).unwrap();
+    let mut list = String::new();
+    for (number, line) in source.lines().enumerate() {
+        let digits = line.chars().filter_map(|digit| digit.to_digit(10));
+        let tone = |digit: u32| {
+            // A triangle of 300 Hz and more, for 30 ms.
+            (0..240_u32).map(move |at| {
+                let phase = f64::from(at * (300 + 250 * digit) % RATE) / f64::from(RATE);
+                (2.0 * (phase - 0.5).abs() - 0.5) as f32
+            })
+        };
+        let samples: Vec<f32> = digits.flat_map(tone).collect();
+        let path = format!("{name}-{number}.wav");
+        std::fs::write(folder.join(&path), wav::encode(&samples, RATE)).unwrap();
+        list += &format!("{path}\t{line}\n");
+    }
+    std::fs::write(folder.join(format!("{name}.tsv")), list).unwrap();
+}
+
 /// A run of a family in `folder`: reversing digits, detecting a 7 among digits, predicting digits, the
-/// hulls of points, or the place of a square in an image.
+/// hulls of points, the place of a square in an image, or writing down tones.
 pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
     let mut config = toy::config(folder, &["train.max_steps=12", "validation.every_steps=6"]);
     if example.view() == View::Encoder {
@@ -66,6 +89,16 @@ pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
         };
         (config.train.r_drop, config.train.max_rows) = (0.0, 32);
         config.validation.metric = polyhead_train::config::Metric::Accuracy;
+    }
+    if example.view() == View::Speech {
+        for name in ["train", "valid"] {
+            write_sounds(folder, name);
+        }
+        let corpus = |name: &str| CorpusConfig { tsv: Some(folder.join(name)), ..CorpusConfig::default() };
+        (config.data.train, config.data.valid) = (vec![corpus("train.tsv")], vec![corpus("valid.tsv")]);
+        config.train.r_drop = 0.0;
+        config.sound = SoundConfig { speed: 0.1, noise: 0.5, time_masks: 1, band_masks: 1 };
+        config.validation.metric = polyhead_train::config::Metric::Wer;
     }
     if example.copies() {
         // Four digits and four special tokens: six digits can only be copied.
@@ -280,4 +313,66 @@ fn data_of_points_is_checked_with_its_line_and_text_settings_are_refused() {
     assert!(error.contains("a corpus of text, expected jsonl"), "{error}");
     let error = refused(&|config| config.data.max_length = 2);
     assert!(error.contains("no usable row (100 too long)"), "{error}");
+}
+
+#[test]
+fn speech_recognisers_learn_tones_and_load_from_their_folders() {
+    let example = ModelConfig::examples().into_iter().find(|example| example.view() == View::Speech).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path(), &example);
+    // One tone for each text: a word of one digit.
+    for name in ["train", "valid"] {
+        let digits: String =
+            (0..if name == "train" { 200 } else { 20 }).map(|at| format!("{}\n", at % 5)).collect();
+        std::fs::write(folder.path().join(format!("{name}.source")), &digits).unwrap();
+        write_sounds(folder.path(), name);
+    }
+    (config.train.max_steps, config.validation.every_steps, config.train.ema) = (150, 150, 0.0);
+    config.sound = SoundConfig::default();
+    let (outcome, told) = toy::run(&config, RunOptions::default(), 2);
+    outcome.unwrap();
+    let engine = SpeechEngine::load(config.out.join("model"), &LoadOptions::default()).unwrap();
+    for digit in 0..5 {
+        let sound = wav::read(&folder.path().join(format!("valid-{digit}.wav")), 60.0).unwrap();
+        let found = engine.transcribe(&sound, &TranscribeOptions::default()).unwrap();
+        assert_eq!(found.text, digit.to_string(), "{told:?}");
+        assert_eq!(found.segments.len(), 1);
+    }
+    // A sound that is longer than the model's window is read in parts.
+    let tones: Vec<f32> = (0..40)
+        .flat_map(|at| wav::read(&folder.path().join(format!("valid-{}.wav", at % 5)), 60.0).unwrap().samples)
+        .collect();
+    let long = Sound { samples: tones, rate: 8_000, notes: Vec::new() };
+    let found = engine.transcribe(&long, &TranscribeOptions::default()).unwrap();
+    assert!(found.segments.len() >= 3, "{found:?}");
+    for pair in found.segments.windows(2) {
+        assert!((pair[0].end - pair[1].start).abs() < 1e-9, "{found:?}");
+    }
+    assert!((found.segments.last().unwrap().end - 1.2).abs() < 1e-9, "{found:?}");
+}
+
+#[test]
+fn lists_of_sounds_are_checked_with_their_lines() {
+    let example = ModelConfig::examples().into_iter().find(|example| example.view() == View::Speech).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |change: &dyn Fn(&mut RunConfig)| {
+        let mut config = config(folder.path(), &example);
+        change(&mut config);
+        toy::run(&config, RunOptions::default(), 1).0.unwrap_err().to_string()
+    };
+    for (line, expected) in [
+        ("none.wav\t7", "none.wav: cannot open"),
+        ("train.source\t7", "train.source: another kind of file, expected WAV"),
+        ("long.wav\t", "no usable sound (1 without text, 0 too long)"),
+        ("long.wav\t7", "no usable sound (0 without text, 1 too long)"),
+    ] {
+        std::fs::write(folder.path().join("long.wav"), wav::encode(&[0.1; 8_000], 8_000)).unwrap();
+        std::fs::write(folder.path().join("bad.tsv"), format!("{line}\n")).unwrap();
+        let error = refused(&|config| config.data.train[0].tsv = Some(folder.path().join("bad.tsv")));
+        assert!(error.contains(expected) && error.contains("bad.tsv"), "{line}: {error}");
+    }
+    let error = refused(&|config| config.train.r_drop = 1.0);
+    assert!(error.starts_with("train.r_drop: 1 for task = \"transcribe\", expected 0"), "{error}");
+    let error = refused(&|config| config.validation.metric = polyhead_train::config::Metric::Bleu);
+    assert!(error.contains("validation.metric: \"bleu\", expected wer, errors or loss"), "{error}");
 }

@@ -56,7 +56,7 @@ impl Engine {
         let vocab_sizes @ [source_vocab_size, _] = config.vocab_sizes();
         if vocab_sizes == [0; 2] {
             // A model that reads no text has no tokeniser to look for.
-            let error = config.view().instead_of(View::SequenceToSequence);
+            let error = config.instead_of(View::SequenceToSequence);
             return Err(Error::file(folder, error.to_string(), error.hint()));
         }
         let mut tokenizers = Tokenizers::load(folder, vocab_sizes)?;

@@ -221,6 +221,7 @@ fn with_settings(loaded: &LoadedModel, options: &Value, prefix: Vec<u32>) -> Dec
         }),
         at_limit: if forced.is_empty() { AtLimit::Cut } else { AtLimit::Force(forced) },
         renormalise: options["renormalize_logits"].as_bool().unwrap_or(false),
+        timestamps: None,
     };
     // max_length of the folder counts the start token.
     let lengths = Lengths {
