@@ -58,10 +58,10 @@ impl Overlay {
         found.extend(
             maps.iter().map(|map| (map.title.clone(), darkened(image, &image.of_patches(&map.numbers)))),
         );
-        Ok(Self::arranged(found, columns.unwrap_or(COLUMNS).max(2), heading(trace, image)))
+        Ok(Self::arranged(found, columns.unwrap_or(COLUMNS).max(2), &heading(trace, image)))
     }
 
-    fn arranged(found: Vec<(String, Picture)>, columns: usize, lines: [String; 3]) -> Self {
+    fn arranged(found: Vec<(String, Picture)>, columns: usize, lines: &[String; 3]) -> Self {
         let [height, width] = found[0].1.size().map(|side| side as f64);
         let size = [width, height].map(|side| side * PANEL / width.max(height));
         let columns = columns.min(found.len());
@@ -104,7 +104,9 @@ impl Overlay {
     pub fn png(&self, scale: f32) -> Result<Vec<u8>> {
         let text = svg::document(self.size, &self.title, &self.body);
         let mut pixels = png::pixels(&text, scale)?;
-        self.panels.iter().for_each(|panel| panel.draw(&mut pixels, f64::from(scale)));
+        for panel in &self.panels {
+            panel.draw(&mut pixels, f64::from(scale));
+        }
         pixels.encode_png().map_err(|error| Error::Png { found: error.to_string() })
     }
 }
@@ -183,7 +185,7 @@ mod tests {
     #[test]
     fn drawings_have_the_pictures_at_their_places() {
         let pictures = vec![("image".to_owned(), image().picture), ("two".to_owned(), image().picture)];
-        let found = Overlay::arranged(pictures, 4, ["a < b".to_owned(), String::new(), String::new()]);
+        let found = Overlay::arranged(pictures, 4, &["a < b".to_owned(), String::new(), String::new()]);
         let text = found.svg();
         assert_eq!(text.matches("<image ").count(), 2);
         assert!(text.contains("a &lt; b") && text.contains("data:image/png;base64,iVBOR"));

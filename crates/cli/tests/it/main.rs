@@ -16,6 +16,7 @@ mod encoders;
 mod explore;
 mod generate;
 mod guide;
+mod images;
 mod init;
 mod inspect;
 mod inspect_encoder;

@@ -247,7 +247,7 @@ impl Keys<'_> {
         let is_off = |key: &String| self.map[key] == json!(false) || self.map[key].is_null();
         let Some(key) = self.map.keys().find(|key| !is_known(key) && !is_off(key)) else { return Ok(()) };
         let key: String = key.chars().take(100).collect();
-        let nearest = nearest(&key, KNOWN.into_iter()).unwrap_or_default();
+        let nearest = nearest(&key, KNOWN).unwrap_or_default();
         let message = format!("unknown key {key:?}; the nearest known one is {nearest:?}");
         Err(Error::file(self.path, message, "this step of preparing images is not supported"))
     }

@@ -51,12 +51,11 @@ impl Filter {
         const A: f64 = -0.5;
         let distance = x.abs();
         match self {
-            Self::Nearest => 0.0,
             Self::Bilinear => (1.0 - distance).max(0.0),
             Self::Bicubic if distance < 1.0 => ((A + 2.0) * distance - (A + 3.0)) * distance * distance + 1.0,
             Self::Bicubic if distance < 2.0 => (((distance - 5.0) * distance + 8.0) * distance - 4.0) * A,
             Self::Lanczos if distance < 3.0 => sinc(x) * sinc(x / 3.0),
-            Self::Bicubic | Self::Lanczos => 0.0,
+            Self::Nearest | Self::Bicubic | Self::Lanczos => 0.0,
         }
     }
 }
@@ -84,7 +83,9 @@ fn taps(from: usize, to: usize, filter: Filter) -> Vec<Taps> {
         let mut weights: Vec<f64> = (first..last).map(weight).collect();
         let sum: f64 = weights.iter().sum();
         if sum != 0.0 {
-            weights.iter_mut().for_each(|weight| *weight /= sum);
+            for weight in &mut weights {
+                *weight /= sum;
+            }
         }
         let fixed =
             |weight: &f64| (weight * f64::from(1_i32 << PRECISION) + 0.5_f64.copysign(*weight)) as i32;

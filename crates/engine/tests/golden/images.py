@@ -3,17 +3,19 @@
     python images.py
 
 The images are not stored: a byte is a function of its place, which the test computes too. Of a prepared image the file has its
-size, the CRC-32 of its bytes (numbers times deviation plus mean, times 255), and some of its numbers. Made with transformers
+size, the CRC-32 of its bytes (numbers times deviation plus mean, times 255), and some of its numbers. JPEG files are stored with the
+pixels that Pillow decodes. Made with transformers
 5.23.0 and Pillow 13.0.0, without torchvision.
 """
 
 import gzip
+import io
 import json
 import zlib
 from pathlib import Path
 
 import numpy
-from PIL import Image
+from PIL import Image, ImageOps
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
@@ -42,6 +44,20 @@ def image(width, height, channels):
     return Image.fromarray(array[:, :, 0] if channels == 1 else array)
 
 
+def jpegs():
+    """Baseline, progressive, grey and inverted (CMYK) files, one turned by its camera."""
+    own = image(40, 24, 3)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    kinds = [(own, dict(quality=90)), (own, dict(quality=75, progressive=True)), (own.convert("L"), dict(quality=80)),
+             (own.convert("CMYK"), dict(quality=95)), (own, dict(quality=95, subsampling=0, exif=exif.tobytes()))]
+    for picture, options in kinds:
+        file = io.BytesIO()
+        picture.save(file, "JPEG", **options)
+        shown = ImageOps.exif_transpose(Image.open(file)).convert("RGB")
+        yield {"file": list(file.getvalue()), "size": shown.size, "pixels": list(shown.tobytes())}
+
+
 def main():
     found = []
     for name, processor in PROCESSORS.items():
@@ -58,7 +74,7 @@ def main():
             samples = [float(f"{value:.8g}") for value in out.flatten()[:: max(1, out.size // 5)][:5]]
             cases.append({"size": size, "shape": out.shape, "crc": zlib.crc32(data.tobytes()), "samples": samples})
         found.append({"name": name, "config": config, "cases": cases})
-    text = json.dumps(found, separators=(",", ":"))
+    text = json.dumps({"processors": found, "jpegs": list(jpegs())}, separators=(",", ":"))
     Path(__file__).with_name("images.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 

@@ -10,6 +10,7 @@ use polyhead_engine::{Classifier, LoadOptions};
 use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, save};
 use polyhead_models::vision::ImageSpec;
 use polyhead_models::{DataSpec, Model, ModelConfig};
+use polyhead_random::Random;
 use polyhead_tensor::{Dtype, Parameters};
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
 #[test]
 fn prepared_images_are_those_of_transformers_to_the_bit() {
     let mut count = 0;
-    for processor in golden().as_array().unwrap() {
+    for processor in golden()["processors"].as_array().unwrap() {
         let name = &processor["name"];
         let own = Processor::parse(Path::new(PROCESSOR), processor["config"].as_object().unwrap()).unwrap();
         let [mean, deviation] = own.statistics().map(<[f32]>::to_vec);
@@ -72,6 +73,40 @@ fn prepared_images_are_those_of_transformers_to_the_bit() {
         }
     }
     assert!(count >= 90, "{count}");
+}
+
+#[test]
+fn jpeg_files_have_the_pixels_of_pillow_but_for_rounding_and_damaged_ones_never_panic() {
+    let limits = ImageLimits::default();
+    for (index, jpeg) in golden()["jpegs"].as_array().unwrap().iter().enumerate() {
+        let list = |key: &str| -> Vec<u8> { serde_json::from_value(jpeg[key].clone()).unwrap() };
+        let (file, size) = (list("file"), list("size"));
+        let found = decode::decode(&file, Path::new("x.jpg"), limits).unwrap().with_channels(3);
+        assert_eq!(found.size(), [size[1], size[0]].map(usize::from), "file {index}");
+        let differences = found.data().iter().zip(list("pixels")).map(|(a, b)| a.abs_diff(b));
+        let (largest, sum) =
+            differences.fold((0, 0), |(most, sum), own| (own.max(most), sum + u32::from(own)));
+        // Inverse transforms and the interpolation of colours round differently.
+        assert!(largest <= 12 && sum <= found.data().len() as u32 * 3 / 2, "file {index}: {largest}, {sum}");
+        let random = Random::new(7).stream(index as u64);
+        for attempt in 0..200 {
+            let mut damaged = file.clone();
+            for place in 0..3 {
+                let at = random.below(file.len(), 6 * attempt + place);
+                damaged[at] = random.below(256, 6 * attempt + 3 + place) as u8;
+            }
+            damaged.truncate(random.below(file.len(), 5000 + attempt) + file.len() / 2);
+            drop(decode::decode(&damaged, Path::new("x.jpg"), limits));
+        }
+    }
+    let png = image(13, 9, 3).to_png();
+    let random = Random::new(8);
+    for attempt in 0..400 {
+        let mut damaged = png.clone();
+        let at = random.below(png.len() - 8, 2 * attempt) + 8;
+        damaged[at] = random.below(256, 2 * attempt + 1) as u8;
+        drop(decode::decode(&damaged, Path::new("x.png"), limits));
+    }
 }
 
 /// A folder of a model with random weights.

@@ -7,7 +7,8 @@
 
 use polyhead_attention::layers::Norm;
 use polyhead_attention::{Builder, Pass};
-use polyhead_tensor::ops::{dropout, elementwise};
+use polyhead_tensor::ops::dropout;
+use polyhead_tensor::ops::scale_rows::scale_rows;
 use polyhead_tensor::{Result, Tensor, Var};
 
 use super::config::NormOrder;
@@ -63,10 +64,9 @@ impl Residual {
         if self.skip == 0.0 || !pass.tape.is_training() {
             return Ok(inner);
         }
-        let mut shape = vec![1; inner.shape().len()];
-        shape[0] = inner.shape()[0];
-        let ones = Tensor::new(&shape, vec![1.0; shape[0]]).to_device(&pass.parameters.device())?;
+        let rows = inner.shape()[0];
+        let ones = Tensor::new(&[rows], vec![1.0; rows]).to_device(&pass.parameters.device())?;
         let kept = dropout::dropout(pass.tape, &Var::constant(ones), self.skip)?;
-        elementwise::mul(pass.tape, &inner, &kept)
+        scale_rows(pass.tape, &inner, kept.value())
     }
 }

@@ -160,7 +160,9 @@ impl VisionConfig {
             ("channels", self.channels),
             ("labels", self.labels.len()),
         ];
-        sizes.into_iter().for_each(|(name, value)| validate::size(name, value, &mut problems));
+        for (name, value) in sizes {
+            validate::size(name, value, &mut problems);
+        }
         if problems.is_empty() {
             validate::size("patch_size² · channels", self.patch_width(), &mut problems);
             validate::size("the number of patches and tokens", self.length(), &mut problems);

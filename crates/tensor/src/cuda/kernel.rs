@@ -58,6 +58,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "recurrent",
     "reorder",
     "rotary",
+    "scale_rows",
     "shape",
     "softmax",
     "step_input",

@@ -39,6 +39,7 @@ pub mod recurrent;
 pub mod reduce;
 pub mod rms_norm;
 pub mod rotary;
+pub mod scale_rows;
 pub mod shape;
 pub mod shared_weight;
 pub mod softmax;

@@ -25,6 +25,7 @@ use polyhead_tensor::ops::recurrent::{CellKind, Reading, RecurrentInput, Recurre
 use polyhead_tensor::ops::reduce::{Over, max, mean, sum};
 use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::ops::rotary::{RotaryOptions, RotaryTable, rotary};
+use polyhead_tensor::ops::scale_rows::scale_rows;
 use polyhead_tensor::ops::shape::{concat, index_select, slice, split, transpose};
 use polyhead_tensor::ops::shared_weight::SharedWeight;
 use polyhead_tensor::ops::softmax::{log_softmax, softmax};
@@ -428,6 +429,10 @@ fn shapes(table: &mut Table) {
             gated(tape, &vars[0], Activation::Silu)
         });
     }
+    table.check("scale_rows", &one(), &|tape, vars, device| {
+        let rows = Tensor::new(&[4], vec![0.0, 1.25, 0.0, 2.0]).to_device(device)?;
+        scale_rows(tape, &vars[0], &rows)
+    });
     table.check("transpose", &one(), &|tape, vars, _| transpose(tape, &vars[0], [0, 1]));
     table.check("slice", &one(), &|tape, vars, _| slice(tape, &vars[0], 2, 1..5));
     table.check("split", &one(), &|tape, vars, _| Ok(split(tape, &vars[0], 2, &[3, 5])?.remove(1)));

@@ -16,6 +16,7 @@ use polyhead_tensor::ops::recurrent::{CellKind, RecurrentInput, RecurrentOptions
 use polyhead_tensor::ops::reduce::{Over, max, mean, sum};
 use polyhead_tensor::ops::rms_norm::rms_norm;
 use polyhead_tensor::ops::rotary::{Pairing, RotaryOptions, RotaryTable, rotary};
+use polyhead_tensor::ops::scale_rows::scale_rows;
 use polyhead_tensor::ops::shape::reshape;
 use polyhead_tensor::ops::shared_weight::SharedWeight;
 use polyhead_tensor::ops::weighted_cross_entropy::{ClassWeights, weighted_cross_entropy};
@@ -121,6 +122,8 @@ fn bits_of_this_process() {
     show("matmul", fingerprint(&sides, |tape, vars| matmul(tape, &vars[0], &vars[1], options).unwrap()));
     let gates = [numbers(&[9, 262], 1, [-2.0, 2.0])];
     show("gated", fingerprint(&gates, |tape, vars| gated(tape, &vars[0], Activation::Silu).unwrap()));
+    let rows = polyhead_tensor::Tensor::new(&[9], (0..9).map(|row| row as f32 / 3.0).collect());
+    show("scale_rows", fingerprint(&gates, |tape, vars| scale_rows(tape, &vars[0], &rows).unwrap()));
     for pairing in [Pairing::Interleaved, Pairing::Halves] {
         let table = RotaryTable::new(20, 50, RotaryOptions { pairing, ..RotaryOptions::default() }).unwrap();
         let hash = fingerprint(&sides[..1], |tape, vars| {

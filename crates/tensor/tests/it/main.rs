@@ -28,6 +28,7 @@ mod recurrent;
 mod reduce;
 mod rms_norm;
 mod rotary;
+mod scale_rows;
 mod sgd;
 mod shape;
 mod softmax;

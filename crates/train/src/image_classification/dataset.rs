@@ -128,20 +128,13 @@ pub(crate) struct ImageBatch {
 pub(super) struct Mixed {
     pub(super) labels: BatchLabels,
     /// The bits of λ, the share of the first labels, and of 1 − λ.
-    shares: Indices,
+    shares: [Indices; 2],
 }
 
 impl Mixed {
-    /// λ and 1 − λ, of one axis each.
+    /// λ and 1 − λ, scalars.
     pub(super) fn shares(&self) -> [Var; 2] {
-        let both = Tensor::from_bits(&[2], &self.shares);
-        let part = |index: usize| {
-            let tape = polyhead_tensor::Tape::inference();
-            let both = Var::constant(both.clone());
-            polyhead_tensor::ops::shape::slice(&tape, &both, 0, index..index + 1)
-                .expect("there are two shares")
-        };
-        [part(0), part(1)]
+        self.shares.each_ref().map(|share| Var::constant(Tensor::from_bits(&[], share)))
     }
 }
 
@@ -151,16 +144,16 @@ impl objective::Batch for ImageBatch {
     }
 
     fn lists(&self) -> Vec<&Indices> {
-        let mixed = self.mixed.iter().flat_map(|mixed| mixed.labels.lists().chain([&mixed.shares]));
+        let mixed = self.mixed.iter().flat_map(|mixed| mixed.labels.lists().chain(&mixed.shares));
         self.images.lists().into_iter().chain(self.labels.lists()).chain(mixed).collect()
     }
 
     fn with(&self, lists: &[Indices]) -> Self {
         let [pixels, tokens, lengths] = [0, 1, 2].map(|index| lists[index].clone());
-        let mixed = self
-            .mixed
-            .as_ref()
-            .map(|mixed| Mixed { labels: mixed.labels.with(&lists[4..5]), shares: lists[5].clone() });
+        let mixed = self.mixed.as_ref().map(|mixed| Mixed {
+            labels: mixed.labels.with(&lists[4..5]),
+            shares: [lists[5].clone(), lists[6].clone()],
+        });
         Self {
             images: self.images.with([pixels, tokens, lengths]),
             labels: self.labels.with(&lists[3..4]),
@@ -229,7 +222,7 @@ impl EpochBatches for ImageEpoch {
         };
         let mixed = share.map(|share| Mixed {
             labels: labels(&mut batch.iter().rev()),
-            shares: [share, 1.0 - share].map(f32::to_bits).into(),
+            shares: [share, 1.0 - share].map(|share| vec![share.to_bits()].into()),
         });
         let all = (0..copies).flat_map(|_| rows.iter().copied());
         Some(ImageBatch {

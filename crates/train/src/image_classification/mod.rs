@@ -73,7 +73,7 @@ impl Objective for ImageClassification {
         let (other, _) = mixed.labels.loss(pass, &logits, options)?;
         let [own, others] = mixed.shares();
         let own = mul(pass.tape, &loss, &own)?;
-        let sum = add(pass.tape, &own, &mul(pass.tape, &other, &others)?)?.reshaped(&[]);
+        let sum = add(pass.tape, &own, &mul(pass.tape, &other, &others)?)?;
         let value = sum.value().clone();
         Ok((sum, value))
     }

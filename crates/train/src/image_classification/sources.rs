@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use polyhead_engine::image::decode;
 use polyhead_engine::image::sets::{FolderImages, ImageSet, class_names, read_cifar, read_folders, read_idx};
-use polyhead_engine::image::{ImageLimits, Processor};
+use polyhead_engine::image::{Filter, ImageLimits, Processor};
 
 use crate::config::{CorpusConfig, ImagesConfig, RunConfig};
 use crate::fingerprint::Fingerprint;
@@ -85,7 +85,7 @@ impl<'a> Reading<'a> {
         let mut all: Option<ImageSet> = None;
         let names = match train {
             Some(train) => train.names.clone(),
-            None => self.names(corpora, place)?,
+            None => folder_names(corpora, place)?,
         };
         for corpus in corpora {
             let set = self.one(corpus, place, &names)?;
@@ -133,26 +133,11 @@ impl<'a> Reading<'a> {
             0 => self.channels.unwrap_or(3),
             given => given,
         };
-        match &self.processor {
-            Some(processor) => FolderImages { processor: processor.clone(), channels, limits },
-            None => {
-                let size = if self.images.size == 0 { SIZE } else { self.images.size };
-                FolderImages::new([size; 2], channels, polyhead_engine::image::Filter::Bilinear, limits)
-            }
+        if let Some(processor) = &self.processor {
+            return FolderImages { processor: processor.clone(), channels, limits };
         }
-    }
-
-    /// The classes of the folders of training; empty where files have numbers.
-    fn names(&self, corpora: &[CorpusConfig], place: &str) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for corpus in corpora {
-            if let Source::Folders(folder) = Source::of(corpus, place)? {
-                names.extend(class_names(folder)?);
-            }
-        }
-        names.sort();
-        names.dedup();
-        Ok(names)
+        let size = if self.images.size == 0 { SIZE } else { self.images.size };
+        FolderImages::new([size; 2], channels, Filter::default(), limits)
     }
 
     /// Gives the classes their names, and checks that there are as many as labels.
@@ -188,6 +173,19 @@ impl<'a> Reading<'a> {
         }
         Ok(())
     }
+}
+
+/// The classes of the folders of training; empty where files have numbers.
+fn folder_names(corpora: &[CorpusConfig], place: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for corpus in corpora {
+        if let Source::Folders(folder) = Source::of(corpus, place)? {
+            names.extend(class_names(folder)?);
+        }
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// Classes of folders with a single image.

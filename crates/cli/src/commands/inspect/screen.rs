@@ -37,7 +37,9 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
         match selection.maps(trace) {
             Ok((maps, _)) => {
                 let maps = trace.image().map_or(maps.clone(), |image| image.grids(&maps, trace.rollout()));
-                maps.iter().for_each(|map| out += &format!("\n{}", text(map, &options)));
+                for map in &maps {
+                    out += &format!("\n{}", text(map, &options));
+                }
             }
             // The rest of the output does not need the heat-maps.
             Err(reason) => out += &format!("\n{reason} (hint: {})\n", reason.hint()),

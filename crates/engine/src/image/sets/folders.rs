@@ -89,7 +89,9 @@ pub fn read(folder: &Path, names: &[String], options: &FolderImages) -> Result<I
             Ok(options.processor.framed(&picture))
         };
         let pictures: Vec<_> = files.par_iter().map(read).collect::<Result<_>>()?;
-        pictures.iter().for_each(|picture| set.pixels.extend_from_slice(picture.data()));
+        for picture in &pictures {
+            set.pixels.extend_from_slice(picture.data());
+        }
         set.labels.extend(std::iter::repeat_n(label as u32, pictures.len()));
     }
     Ok(set)

@@ -21,6 +21,7 @@ pub(crate) mod output;
 pub(crate) mod r_drop;
 pub(crate) mod recurrent;
 pub(crate) mod rotary;
+pub(crate) mod scale_rows;
 pub(crate) mod shape;
 pub(crate) mod shared_weight;
 pub(crate) mod softmax;
