@@ -113,6 +113,7 @@ fn report_end(outcome: &RunOutcome, config: &RunConfig) {
     let out = &config.out;
     let RunOutcome { ending, step, seconds, .. } = outcome;
     let (minutes, command) = (seconds / 60.0, config.task.command());
+    let input = if config.task == Task::Transcription { "FILE.wav" } else { "< TEXT" };
     let reason = match ending {
         Ending::Steps => "train.max_steps reached",
         Ending::Epochs => "train.max_epochs reached",
@@ -124,8 +125,8 @@ fn report_end(outcome: &RunOutcome, config: &RunConfig) {
     note(&format!("stopped at step {step} after {minutes:.1} minutes of training: {reason}"));
     if matches!(ending, Ending::Stopped | Ending::Paused) {
         note(&format!("resume with: polyhead train {} --resume", out.display()));
-        note(&format!("use the newest checkpoint with: polyhead {command} --model {} < TEXT", out.display()));
+        note(&format!("use the newest checkpoint with: polyhead {command} --model {} {input}", out.display()));
     } else {
-        note(&format!("use it with: polyhead {command} --model {} < TEXT", out.display()));
+        note(&format!("use it with: polyhead {command} --model {} {input}", out.display()));
     }
 }
