@@ -112,7 +112,11 @@ impl Task {
 
     /// What follows the command that uses the finished model.
     pub fn input(self) -> &'static str {
-        if self == Self::ImageClassification { "--image FILE" } else { "< TEXT" }
+        match self {
+            Self::ImageClassification => "--image FILE",
+            Self::Transcription => "FILE.wav",
+            _ => "< TEXT",
+        }
     }
 
     /// The default metric.

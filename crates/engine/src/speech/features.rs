@@ -3,6 +3,7 @@
 //! A frame is 25 ms under a Hann window, every 10 ms; the power of its Fourier transform is summed by triangular filters of
 //! equal area (Slaney's mel scale). Then log₁₀, at least 8 below the largest of the sound, plus 4, divided by 4.
 
+use polyhead_models::speech::SpeechConfig;
 use polyhead_tensor::elementary::{ln, power, sin_cos};
 use rayon::prelude::*;
 
@@ -23,6 +24,7 @@ pub struct LogMel {
     n_fft: usize,
     hop: usize,
     n_mels: usize,
+    normalises: bool,
     window: Vec<f64>,
     fft: Fft,
     /// For each band the first frequency and the weights from there on.
@@ -38,7 +40,20 @@ impl LogMel {
             0.5 - 0.5 * cos
         };
         let window = (0..n_fft).map(hann).collect();
-        Self { n_fft, hop, n_mels, window, fft: Fft::new(n_fft), filters: filters(rate, n_fft, n_mels) }
+        Self {
+            n_fft,
+            hop,
+            n_mels,
+            normalises: false,
+            window,
+            fft: Fft::new(n_fft),
+            filters: filters(rate, n_fft, n_mels),
+        }
+    }
+
+    /// The frames that a model reads.
+    pub fn of(config: &SpeechConfig) -> Self {
+        Self { normalises: config.normalize_frames, ..Self::new(config.sample_rate, config.n_mels) }
     }
 
     /// Number of frames of a sound: one for each 10 ms that have begun.
@@ -69,6 +84,9 @@ impl LogMel {
         let largest = all.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         for value in &mut all {
             *value = (value.max(largest - RANGE) + 4.0) / 4.0;
+        }
+        if self.normalises {
+            normalise(&mut all);
         }
         all
     }
@@ -104,6 +122,17 @@ impl LogMel {
             let sum: f64 = powers[*first..].iter().zip(weights).map(|(power, weight)| power * weight).sum();
             *out = log10(sum.max(FLOOR)) as f32;
         }
+    }
+}
+
+/// Shifts and scales numbers to a mean of 0 and a variance of 1; silence becomes 0.
+fn normalise(values: &mut [f32]) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
+    let variance = values.iter().map(|value| (f64::from(*value) - mean).powi(2)).sum::<f64>() / count;
+    let deviation = if variance > 1e-10 { variance.sqrt() } else { 1.0 };
+    for value in values {
+        *value = ((f64::from(*value) - mean) / deviation) as f32;
     }
 }
 
@@ -156,4 +185,27 @@ fn to_mel(hertz: f64) -> f64 {
 
 fn to_hertz(mel: f64) -> f64 {
     if mel < 15.0 { 200.0 * mel / 3.0 } else { 1_000.0 * power(6.4, (mel - 15.0) / 27.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normalised_frames_do_not_depend_on_loudness() {
+        let config = SpeechConfig { sample_rate: 8_000, n_mels: 10, ..SpeechConfig::default() };
+        let features = LogMel::of(&config);
+        let sound =
+            |factor: f32| -> Vec<f32> { (0..2_000).map(|at| factor * (at as f32 / 9.0).sin()).collect() };
+        let [loud, quiet] = [0.5, 0.05].map(|factor| features.frames(&sound(factor), 25));
+        for (loud, quiet) in loud.iter().zip(&quiet) {
+            assert!((loud - quiet).abs() < 1e-3, "{loud} {quiet}");
+        }
+        let mean = loud.iter().sum::<f32>() / loud.len() as f32;
+        let variance = loud.iter().map(|value| (value - mean).powi(2)).sum::<f32>() / loud.len() as f32;
+        assert!(mean.abs() < 1e-4 && (variance - 1.0).abs() < 1e-3, "{mean} {variance}");
+        assert_eq!(features.frames(&[0.0; 100], 2), [0.0; 20]);
+        // Not even one hop: one frame, by reflection.
+        assert_eq!((features.n_frames(1), features.frames(&[0.3], 1).len()), (1, 10));
+    }
 }

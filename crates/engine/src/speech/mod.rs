@@ -117,7 +117,7 @@ impl SpeechEngine {
         let settings = SpeechSettings::load(folder, config)?;
         let tokenizer = PromptTokenizer::load(folder)?;
         tokenizer.check(folder, config.vocab_size)?;
-        let features = LogMel::new(config.sample_rate, config.n_mels);
+        let features = LogMel::of(config);
         Ok(Self {
             parameters: checkpoint.parameters,
             tokenizer: tokenizer.into_tokenizer(),

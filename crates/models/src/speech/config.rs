@@ -25,6 +25,9 @@ pub struct SpeechConfig {
     pub sample_rate: usize,
     /// Number of mel bands of a frame; default: 80.
     pub n_mels: usize,
+    /// True if the frames of a sound are shifted to a mean of 0 and scaled to a variance of 1, so that loudness does not count;
+    /// default: true. Whisper's are not.
+    pub normalize_frames: bool,
     /// Most frames of a sound, or of a part of a longer one; default: 3,000, which are 30 s.
     pub max_frames: usize,
     /// True if every sound is padded with silence to `max_frames`, as Whisper's encoder requires; default: false.
@@ -60,6 +63,7 @@ impl Default for SpeechConfig {
             decoder: StackConfig::new(3, 4, 1024),
             sample_rate: 16_000,
             n_mels: 80,
+            normalize_frames: true,
             max_frames: 3_000,
             pad_sound: false,
             encoder_position: position,

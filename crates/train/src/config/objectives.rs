@@ -42,7 +42,7 @@ impl Default for ContrastiveConfig {
 pub struct SoundConfig {
     /// Largest change of the speed, and with it of the pitch, as a part of 1; default: 0.
     pub speed: f64,
-    /// Probability that a sound gets white noise, 0 to 30 dB below it; default: 0.
+    /// Probability that a sound gets white noise, 10 to 40 dB below it; default: 0.
     pub noise: f64,
     /// Number of spans of frames that are masked, each at most 20 frames and a fifth of the sound; default: 0.
     pub time_masks: usize,

@@ -1,7 +1,7 @@
 //! Changes to sounds that make a recogniser robust to voices and rooms that the training data lack. Each is a pure function of
 //! its random numbers.
 //!
-//! *Speed*: a sound is played faster or slower, which changes its pitch too (Ko et al. 2015). *Noise*: white noise, 0 to 30 dB
+//! *Speed*: a sound is played faster or slower, which changes its pitch too (Ko et al. 2015). *Noise*: white noise, 10 to 40 dB
 //! below the sound. *Masks*: spans of frames and of mel bands are replaced by the mean (SpecAugment, Park et al. 2019).
 
 use polyhead_engine::speech::resample;
@@ -10,7 +10,7 @@ use polyhead_random::Random;
 use crate::config::SoundConfig;
 
 /// Decibels of the sound above the noise: least and range.
-const NOISE: [f64; 2] = [0.0, 30.0];
+const NOISE: [f64; 2] = [10.0, 30.0];
 /// Frames of the widest mask.
 const WIDEST: usize = 20;
 /// Part of a sound, or of the bands, that a mask covers at most.

@@ -78,7 +78,7 @@ impl SpeechRows {
         limits: Limits,
         config: &RunConfig,
     ) -> Result<Self> {
-        let features = LogMel::new(layout.config().sample_rate, layout.config().n_mels);
+        let features = LogMel::of(layout.config());
         let (mut rows, mut lengths, mut skipped) = (Vec::new(), Vec::new(), SkippedRows::default());
         for (number, run_corpus) in corpora.iter().enumerate() {
             let first = rows.len();

@@ -363,7 +363,7 @@ fn lists_of_sounds_are_checked_with_their_lines() {
     for (line, expected) in [
         ("none.wav\t7", "none.wav: cannot open"),
         ("train.source\t7", "train.source: another kind of file, expected WAV"),
-        ("long.wav\t", "no usable sound (1 without text, 0 too long)"),
+        ("long.wav\t7\nlong.wav\t", "no usable sound (1 without text, 1 too long)"),
         ("long.wav\t7", "no usable sound (0 without text, 1 too long)"),
     ] {
         std::fs::write(folder.path().join("long.wav"), wav::encode(&[0.1; 8_000], 8_000)).unwrap();

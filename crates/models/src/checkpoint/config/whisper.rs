@@ -66,6 +66,7 @@ pub(super) fn read(path: &Path, map: Map<String, Value>) -> Result<SpeechConfig>
         decoder: stack(&keys, "decoder")?,
         sample_rate: 16_000,
         n_mels: keys.size("num_mel_bins", 80)?,
+        normalize_frames: false,
         max_frames: keys.size("max_source_positions", 1_500)?.saturating_mul(STRIDE),
         pad_sound: true,
         encoder_position: PositionConfig::Learned {},
