@@ -19,7 +19,7 @@ Examples:
 
 Each entity gives one line: its first and last character (from 0, the last excluded), its class, the probability and the text, separated by tabs; an empty line follows each text. --format jsonl has a line for each text: `text` and `entities` with `label`, `start`, `end`, `text` and `probability`.
 
-The class of a word is that of its first token. Classes that begin with B-, I-, E-, L-, S- or U- are merged to entities, others where neighbouring words have the same class. O is no entity. With --words, words are what spaces separate, as in the files that taggers are trained on; otherwise punctuation marks are words of their own.
+The class of a word is that of its first token. Classes that begin with B-, I-, E-, L-, S- or U- are merged to entities, others where neighbouring words have the same class. O is no entity. With --words, words are what spaces separate, as in the files that taggers are trained on; otherwise punctuation marks are words of their own, if the tokeniser separates them.
 
 Taggers are trained by polyhead train with task = \"tag\". Folders of Hugging Face's BertForTokenClassification and the like are read too.";
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use polyhead_engine::generate::GenerateOptions;
+use polyhead_engine::generate::{GenerateOptions, Overflow};
 use polyhead_engine::{Generator, LoadOptions};
 use polyhead_text::batch::BatchOptions;
 
@@ -82,6 +82,8 @@ impl TextValidation {
         let options = GenerateOptions {
             max_new_tokens: Some(SAMPLE_TOKENS),
             temperature: 0.0,
+            // A line may be longer than the context.
+            overflow: Overflow::Slide,
             ..GenerateOptions::default()
         };
         let output = generator.generate(&[&source], &options)?.remove(0).remove(0).text.trim().to_owned();

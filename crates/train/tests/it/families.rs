@@ -219,6 +219,27 @@ fn language_models_learn_and_continue_prompts() {
     }
 }
 
+/// The sample of a validation continues a line that is longer than the context.
+#[test]
+fn lines_may_be_longer_than_the_context_of_a_language_model() {
+    for example in ModelConfig::examples() {
+        if example.view() != View::LanguageModel || example.to_recipe().contains_key("window") {
+            continue;
+        }
+        let name = example.model_type();
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = config(folder.path(), &example);
+        let line = format!("{}\n", "1 2 3 4 5 6 7 8 9 ".repeat(80));
+        for name in ["train.source", "valid.source"] {
+            std::fs::write(folder.path().join(name), &line).unwrap();
+        }
+        config.train.max_steps = 6;
+        let (outcome, events) = toy::run(&config, RunOptions::default(), 1);
+        assert!(outcome.is_ok(), "{name}: {outcome:?}");
+        assert!(events.iter().any(|event| event.contains("sample: Some")), "{name}: {events:?}");
+    }
+}
+
 #[test]
 fn a_language_model_reads_plain_text_alone() {
     // A model whose predictions have a limited context.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use polyhead_engine::encoder::modules::SentenceModules;
 use polyhead_models::checkpoint::safetensors::{Weights, header_name};
 use polyhead_models::checkpoint::{
     CheckpointInfo, CheckpointLayout, check_weights, marian_compatible, read_config,
@@ -31,12 +32,38 @@ pub(super) struct ModelDescription {
     /// Memory of the K/V cache per token, in f32.
     pub(super) cache_bytes: CacheBytes,
     pub(super) tokenizers: Vec<Vocabulary>,
+    /// What makes a vector of a text, in a folder of sentence-transformers.
+    pub(super) sentence_vectors: Option<SentenceVectors>,
     /// Directions that a multilingual model was trained on, such as `eng-tur`.
     pub(super) directions: Vec<String>,
     /// Generation settings.
     pub(super) generation: Option<Map<String, Value>>,
     pub(super) marian: MarianSupport,
     pub(super) notes: Vec<String>,
+}
+
+/// How the states of tokens become the vector of a text.
+#[derive(Serialize)]
+pub(super) struct SentenceVectors {
+    /// Names of the poolings, whose vectors are put side by side.
+    pub(super) pooling: Vec<&'static str>,
+    pub(super) normalised: bool,
+    /// Longest text in tokens, if it is not that of the model.
+    pub(super) max_length: Option<usize>,
+    /// Text before every text.
+    pub(super) prompt: String,
+}
+
+impl SentenceVectors {
+    fn of_folder(folder: &Path) -> Result<Option<Self>> {
+        let modules = SentenceModules::of_folder(folder)?;
+        Ok(modules.map(|modules| Self {
+            pooling: modules.pooling.iter().map(|pooling| pooling.name()).collect(),
+            normalised: modules.normalises(),
+            max_length: modules.max_len,
+            prompt: modules.prompt,
+        }))
+    }
 }
 
 /// Parameter counts by group; tied parameters count once.
@@ -107,6 +134,7 @@ impl ModelDescription {
         }
         description.notes.extend(description.tokenizers.iter().filter_map(Vocabulary::note));
         description.generation = generation(folder)?;
+        description.sentence_vectors = SentenceVectors::of_folder(folder)?;
         description.directions = directions(folder)?;
         let marian = &mut description.marian;
         marian.loads_folder = marian.compatible && layout == CheckpointLayout::Marian && has_weights;
@@ -132,6 +160,7 @@ impl ModelDescription {
             cache_bytes: CacheBytes::of(&config),
             tokenizers: Vec::new(),
             generation: None,
+            sentence_vectors: None,
             directions: Vec::new(),
             marian: MarianSupport { compatible: reasons.is_empty(), loads_folder: false, reasons },
             notes: Vec::new(),

@@ -3,7 +3,7 @@
 use polyhead_models::View;
 use polyhead_models::checkpoint::{CheckpointLayout, pegasus_compatible};
 
-use super::description::{MarianSupport, ModelDescription};
+use super::description::{MarianSupport, ModelDescription, SentenceVectors};
 use crate::report::{aligned, bytes, counted, grouped};
 
 /// Two aligned columns: name and value.
@@ -26,6 +26,17 @@ pub(super) fn text(description: &ModelDescription) -> String {
             counted(vocabulary.embedding_rows as u64, "row")
         );
         rows.push(("tokeniser", text));
+    }
+    if let Some(SentenceVectors { pooling, normalised, max_length, prompt }) = &description.sentence_vectors {
+        let mut text = format!("{} pooling", pooling.join(" and "));
+        text += if *normalised { ", normalised" } else { "" };
+        if let Some(max_length) = max_length {
+            text += &format!(", at most {}", counted(*max_length as u64, "token"));
+        }
+        if !prompt.is_empty() {
+            text += &format!(", after the prompt {prompt:?}");
+        }
+        rows.push(("vectors of texts", text));
     }
     if !description.directions.is_empty() {
         rows.push(("directions", description.directions.join(", ")));

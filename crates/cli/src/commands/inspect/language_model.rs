@@ -105,8 +105,8 @@ fn token_id(generator: &Generator, token: &str) -> Result<u32> {
     }
     match tokenizer.encode(token)?.ids[..] {
         [id] if Some(id) != tokenizer.unknown_id() => Ok(id),
-        ref ids => {
-            let message = format!("{token:?} is {} tokens, expected one of the vocabulary", ids.len());
+        _ => {
+            let message = format!("{token:?} is not one token of the vocabulary");
             let hint = "name a vocabulary entry, such as Ġmat or ▁mat, or an id, such as #262";
             Err(misuse(&message, hint))
         }

@@ -154,6 +154,11 @@ impl VectorTraining {
         let format =
             self.file_format.map_or_else(|| Format::of_path(&self.out, &vectors), FileFormat::format);
         vectors.save(&self.out, format)?;
+        if self.subwords && format != Format::FastTextBinary {
+            note(
+                "note: the file has no character n-grams, which give unseen words a vector: --out FILE.bin keeps them",
+            );
+        }
         note(&format!(
             "wrote {}: {}, {}",
             self.out.display(),
