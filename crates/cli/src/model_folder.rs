@@ -29,7 +29,7 @@ const SIDECAR_FILES: &[&str] = &[
     GENERATION,
     "merges.txt",
     "modules.json",
-    polyhead_engine::image::PROCESSOR,
+    polyhead_engine::image::PREPROCESSOR,
     polyhead_models::checkpoint::shortlist::SHORTLIST,
     "sentence_bert_config.json",
     "sentencepiece.bpe.model",

@@ -8,7 +8,7 @@ use polyhead_models::vision::Images;
 use polyhead_tensor::ops::softmax::softmax;
 use polyhead_tensor::{Parameters, Tape};
 
-use super::{Picture, Processor};
+use super::{Picture, Preprocessor};
 use crate::classify::{Class, ranked};
 use crate::load::{LoadOptions, check_folder, load};
 use crate::{Error, Result};
@@ -28,7 +28,7 @@ pub struct ImageOptions {
 pub struct ImageClassifier {
     model: ImageEncoder,
     parameters: Parameters,
-    processor: Processor,
+    preprocessor: Preprocessor,
     size: [usize; 2],
 }
 
@@ -61,7 +61,7 @@ impl ImageClassifier {
             let hint = error.hint();
             Error::file(folder, error.to_string(), hint)
         })?;
-        let mut processor = Processor::load(folder)?;
+        let mut preprocessor = Preprocessor::load(folder)?;
         let least = model.config().patch_size;
         if let Some(size) = options.size {
             if size.into_iter().any(|side| side < least) {
@@ -69,13 +69,13 @@ impl ImageClassifier {
                     format!("images of {}×{} pixels, expected at least a patch of {least}", size[1], size[0]);
                 return Err(Error::request(message, "choose a larger size"));
             }
-            processor = processor.with_size(size);
+            preprocessor = preprocessor.with_size(size);
         }
-        let Some(size) = processor.size().filter(|size| size.iter().all(|side| *side >= least)) else {
+        let Some(size) = preprocessor.size().filter(|size| size.iter().all(|side| *side >= least)) else {
             let message = "its preprocessor_config.json does not say one size of all images";
             return Err(Error::file(folder, message, "give the size: --image-size N"));
         };
-        Ok(Self { model, parameters: loaded.parameters, processor, size })
+        Ok(Self { model, parameters: loaded.parameters, preprocessor, size })
     }
 
     /// The model.
@@ -89,13 +89,13 @@ impl ImageClassifier {
     }
 
     /// What happens to a picture before the model.
-    pub fn processor(&self) -> &Processor {
-        &self.processor
+    pub fn preprocessor(&self) -> &Preprocessor {
+        &self.preprocessor
     }
 
     /// The picture as the model sees it.
     pub fn framed(&self, picture: &Picture) -> Picture {
-        self.processor.framed(&picture.clone().with_channels(self.model.config().channels))
+        self.preprocessor.framed(&picture.clone().with_channels(self.model.config().channels))
     }
 
     /// The classes of each picture, the most probable first.
@@ -105,7 +105,7 @@ impl ImageClassifier {
     pub fn classify(&self, pictures: &[Picture]) -> Result<Vec<Vec<Class>>> {
         let framed: Vec<Picture> = pictures.iter().map(|picture| self.framed(picture)).collect();
         let normalised: Vec<Vec<f32>> =
-            framed.iter().map(|picture| self.processor.normalised(picture)).collect();
+            framed.iter().map(|picture| self.preprocessor.normalised(picture)).collect();
         self.classify_normalised(&normalised)
     }
 
@@ -132,7 +132,7 @@ impl ImageClassifier {
         let picture = self.framed(picture);
         let (tape, capture) = (Tape::inference(), Capture::on(Wanted::default()));
         let pass = Pass { intervention, ..Pass::new(&tape, &self.parameters, &capture) };
-        let classes = self.batch_classes(&pass, &[self.processor.normalised(&picture)])?.remove(0);
+        let classes = self.batch_classes(&pass, &[self.preprocessor.normalised(&picture)])?.remove(0);
         Ok(ImageAttention {
             picture,
             grid: self.grid(),

@@ -1,19 +1,19 @@
 //! Images in, classes out.
 //!
 //! 1. [`decode`] reads PNG and JPEG files into a [`Picture`]; sizes are checked before anything is decoded.
-//! 2. [`Processor`] does what `preprocessor_config.json` says: [`resample`](Picture::resized), crop, normalise.
+//! 2. [`Preprocessor`] does what `preprocessor_config.json` says: [`resample`](Picture::resized), crop, normalise.
 //! 3. [`ImageClassifier`] runs a model folder on pictures.
 //! 4. [`sets`] reads labelled images: idx files, CIFAR's binary files, and folders with a folder for each class.
 
 mod classify;
 pub mod decode;
 mod picture;
-mod processor;
+mod preprocessor;
 mod resample;
 pub mod sets;
 
 pub use classify::{ImageAttention, ImageClassifier, ImageOptions};
 pub use decode::ImageLimits;
 pub use picture::Picture;
-pub use processor::{PROCESSOR, Processor};
+pub use preprocessor::{PREPROCESSOR, Preprocessor};
 pub use resample::Filter;

@@ -1,5 +1,5 @@
-//! Resampling as Pillow does it, to the bit: a filter as wide as the reduction (antialiasing), first along rows, then along
-//! columns, with coefficients in fixed point and 8 bits per channel between the two passes.
+//! Resampling as Pillow 13 does it, to the bit: a filter as wide as the reduction (antialiasing), along rows and along columns, with
+//! coefficients in fixed point and 8 bits per channel between the two passes. Columns are first if far more rows than columns go.
 //!
 //! out_i = Σ_x k((x − c_i + ½) / s) · in_x / Σ k with c_i = (i + ½)·r, r = old / new, s = max(r, 1).
 
@@ -105,18 +105,19 @@ impl Picture {
         if filter == Filter::Nearest {
             return self.nearest([height, width]);
         }
-        let mut found = self.clone();
-        if width != found.size()[1] {
-            found = found.rows_resized(width, filter);
+        let [fewer_rows, fewer_columns] =
+            [(self.size()[0], height), (self.size()[1], width)].map(|(from, to)| from as i64 - to as i64);
+        if fewer_rows > 0 && fewer_rows > 2 * fewer_columns {
+            return self.columns_resized(height, filter).rows_resized(width, filter);
         }
-        if height != found.size()[0] {
-            found = found.columns_resized(height, filter);
-        }
-        found
+        self.rows_resized(width, filter).columns_resized(height, filter)
     }
 
     fn rows_resized(&self, width: usize, filter: Filter) -> Self {
         let ([height, old], channels) = (self.size(), self.channels());
+        if width == old {
+            return self.clone();
+        }
         let taps = taps(old, width, filter);
         let mut data = vec![0; height * width * channels];
         let rows =
@@ -137,6 +138,9 @@ impl Picture {
 
     fn columns_resized(&self, height: usize, filter: Filter) -> Self {
         let ([old, width], channels) = (self.size(), self.channels());
+        if height == old {
+            return self.clone();
+        }
         let (taps, row) = (taps(old, height, filter), width * channels);
         let mut data = vec![0; height * row];
         data.par_chunks_exact_mut(row).zip(&taps).for_each(|(out, taps)| {
@@ -153,13 +157,17 @@ impl Picture {
 
     fn nearest(&self, [height, width]: [usize; 2]) -> Self {
         let ([old_height, old_width], channels) = (self.size(), self.channels());
-        let at = |index: usize, to: usize, from: usize| {
-            (((index as f64 + 0.5) * (from as f64 / to as f64)) as usize).min(from - 1)
+        // Places are summed up, as in Pillow: where a place is a whole number, rounding decides.
+        let places = |to: usize, from: usize| -> Vec<usize> {
+            let step = from as f64 / to as f64;
+            let sums = std::iter::successors(Some(0.5 * step), |place| Some(place + step));
+            sums.take(to).map(|place| (place as usize).min(from - 1)).collect()
         };
+        let (rows, columns) = (places(height, old_height), places(width, old_width));
         let mut data = Vec::with_capacity(height * width * channels);
-        for y in 0..height {
-            for x in 0..width {
-                let start = (at(y, height, old_height) * old_width + at(x, width, old_width)) * channels;
+        for y in rows {
+            for x in &columns {
+                let start = (y * old_width + x) * channels;
                 data.extend_from_slice(&self.data()[start..start + channels]);
             }
         }

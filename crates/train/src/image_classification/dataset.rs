@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use polyhead_engine::image::sets::ImageSet;
-use polyhead_engine::image::{PROCESSOR, Processor};
+use polyhead_engine::image::{PREPROCESSOR, Preprocessor};
 use polyhead_models::ImageEncoder;
 use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::vision::Images;
@@ -51,7 +51,7 @@ pub(crate) struct ImageRows {
 #[derive(Debug)]
 struct Rows {
     set: ImageSet,
-    processor: Processor,
+    preprocessor: Preprocessor,
     augmentation: Augmentation,
     /// Without weights: it lays out its input.
     layout: ImageEncoder,
@@ -64,13 +64,14 @@ impl ImageRows {
     pub(super) fn new(
         set: ImageSet,
         layout: &ImageEncoder,
-        processor: Processor,
+        preprocessor: Preprocessor,
         config: &RunConfig,
     ) -> Self {
         let own = layout.config();
         let length = own.n_tokens() + set.size.iter().map(|side| side / own.patch_size).product::<usize>();
         let augmentation = Augmentation::new(&config.images);
-        let rows = Rows { set, processor, augmentation, layout: layout.clone(), length, seed: config.seed };
+        let rows =
+            Rows { set, preprocessor, augmentation, layout: layout.clone(), length, seed: config.seed };
         Self { rows: Arc::new(rows), skipped: SkippedRows::default() }
     }
 }
@@ -109,7 +110,7 @@ impl objective::Dataset for ImageRows {
     }
 
     fn files(&self) -> Vec<(&'static str, String)> {
-        vec![(PROCESSOR, self.rows.processor.to_json())]
+        vec![(PREPROCESSOR, self.rows.preprocessor.to_json())]
     }
 }
 
@@ -178,9 +179,9 @@ pub(crate) struct ImageEpoch {
 impl ImageEpoch {
     /// The numbers of an image, changed as this epoch draws it.
     fn image(&self, row: u32) -> Vec<f32> {
-        let Rows { set, processor, augmentation, seed, .. } = &*self.rows;
+        let Rows { set, preprocessor, augmentation, seed, .. } = &*self.rows;
         let random = Random::new(*seed).stream_pair(self.number, u64::from(row));
-        processor.normalised(&augmentation.changed(set.picture(row as usize), random))
+        preprocessor.normalised(&augmentation.changed(set.picture(row as usize), random))
     }
 
     /// Rows of a batch mixed with the rows in reverse order; the share of the first.

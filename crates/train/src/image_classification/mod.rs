@@ -6,7 +6,7 @@ mod sources;
 mod validation;
 
 use polyhead_attention::Pass;
-use polyhead_engine::image::{Filter, Processor};
+use polyhead_engine::image::{Filter, Preprocessor};
 use polyhead_models::vision::ImageSpec;
 use polyhead_models::{DataSpec, ImageEncoder, Model};
 use polyhead_tensor::ops::elementwise::{add, mul};
@@ -40,11 +40,11 @@ impl Objective for ImageClassification {
 
     fn prepare(config: &RunConfig, _: &Corpora, _: Option<&Vocabulary>) -> Result<Prepared<Self>> {
         refuse_text_settings(config)?;
-        let own = config.init.as_ref().map(|folder| Processor::load(folder)).transpose()?;
+        let own = config.init.as_ref().map(|folder| Preprocessor::load(folder)).transpose()?;
         let reading = Reading::new(config, own.as_ref())?;
         let train = reading.read(&config.data.train, "data.train", None)?;
-        let processor = own.map_or_else(
-            || Processor::new(train.size, Filter::default(), dataset::statistics(&train)),
+        let preprocessor = own.map_or_else(
+            || Preprocessor::new(train.size, Filter::default(), dataset::statistics(&train)),
             |own| own.with_size(train.size),
         );
         // The positions of a folder's model are interpolated, whatever the size of the images.
@@ -60,9 +60,9 @@ impl Objective for ImageClassification {
             None
         } else {
             let set = reading.read(&config.data.valid, "data.valid", Some(&train))?;
-            Some(ImageValidation::new(set, &processor, config)?)
+            Some(ImageValidation::new(set, &preprocessor, config)?)
         };
-        let data = ImageRows::new(train, &layout, processor, config);
+        let data = ImageRows::new(train, &layout, preprocessor, config);
         Ok(Prepared { model, data, valid })
     }
 

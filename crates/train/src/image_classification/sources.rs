@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use polyhead_engine::image::decode;
 use polyhead_engine::image::sets::{FolderImages, ImageSet, class_names, read_cifar, read_folders, read_idx};
-use polyhead_engine::image::{Filter, ImageLimits, Processor};
+use polyhead_engine::image::{Filter, ImageLimits, Preprocessor};
 
 use crate::config::{CorpusConfig, ImagesConfig, RunConfig};
 use crate::fingerprint::Fingerprint;
@@ -55,24 +55,24 @@ impl<'a> Source<'a> {
 pub(super) struct Reading<'a> {
     images: &'a ImagesConfig,
     /// The steps of the model that the run starts from, for images of folders.
-    processor: Option<Processor>,
+    preprocessor: Option<Preprocessor>,
     /// The channels of the model that the run starts from.
     channels: Option<usize>,
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(config: &'a RunConfig, own: Option<&Processor>) -> Result<Self> {
+    pub(super) fn new(config: &'a RunConfig, own: Option<&Preprocessor>) -> Result<Self> {
         let images = &config.images;
         let channels = config.init.as_ref().and_then(|_| config.model.images()).map(|own| own.channels);
         if let Some(own) = channels.filter(|own| images.channels != 0 && images.channels != *own) {
             let message = format!("{}, but the model that the run starts from reads {own}", images.channels);
             return Err(Error::config("images.channels", message, "leave it out"));
         }
-        let sized = |own: &Processor| match images.size {
+        let sized = |own: &Preprocessor| match images.size {
             0 => own.clone(),
             size => own.with_size([size; 2]),
         };
-        Ok(Self { images, processor: own.map(sized), channels })
+        Ok(Self { images, preprocessor: own.map(sized), channels })
     }
 
     /// Reads the sets of a key; validation images must look as those of training.
@@ -133,8 +133,8 @@ impl<'a> Reading<'a> {
             0 => self.channels.unwrap_or(3),
             given => given,
         };
-        if let Some(processor) = &self.processor {
-            return FolderImages { processor: processor.clone(), channels, limits };
+        if let Some(preprocessor) = &self.preprocessor {
+            return FolderImages { preprocessor: preprocessor.clone(), channels, limits };
         }
         let size = if self.images.size == 0 { SIZE } else { self.images.size };
         FolderImages::new([size; 2], channels, Filter::default(), limits)

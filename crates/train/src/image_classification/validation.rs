@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use polyhead_engine::image::sets::ImageSet;
-use polyhead_engine::image::{ImageOptions, Processor};
+use polyhead_engine::image::{ImageOptions, Preprocessor};
 use polyhead_engine::{ImageClassifier, LoadOptions};
 use polyhead_text::metrics::LabelCounts;
 
@@ -21,20 +21,20 @@ const CHUNK: usize = 512;
 #[derive(Debug)]
 pub(crate) struct ImageValidation {
     set: ImageSet,
-    processor: Processor,
+    preprocessor: Preprocessor,
     metric: Metric,
     count: usize,
 }
 
 impl ImageValidation {
-    pub(super) fn new(set: ImageSet, processor: &Processor, config: &RunConfig) -> Result<Self> {
+    pub(super) fn new(set: ImageSet, preprocessor: &Preprocessor, config: &RunConfig) -> Result<Self> {
         let metric = config.validation.metric;
         if !matches!(metric, Metric::Accuracy | Metric::F1 | Metric::Loss) {
             return Err(unsupported_metric(metric.name(), "accuracy, f1 or loss"));
         }
         let most = if config.validation.max_pairs == 0 { usize::MAX } else { config.validation.max_pairs };
         let count = set.len().min(most);
-        Ok(Self { set, processor: processor.clone(), metric, count })
+        Ok(Self { set, preprocessor: preprocessor.clone(), metric, count })
     }
 
     /// Classifies the images of a model folder; `None` if `watch` returned false.
@@ -55,7 +55,7 @@ impl ImageValidation {
             }
             let rows = start..(start + CHUNK).min(self.count);
             let pictures: Vec<Vec<f32>> =
-                rows.clone().map(|index| self.processor.normalised(&self.set.picture(index))).collect();
+                rows.clone().map(|index| self.preprocessor.normalised(&self.set.picture(index))).collect();
             for (index, mut classes) in rows.zip(classifier.classify_normalised(&pictures)?) {
                 let own = classes.iter().find(|class| class.label == name(index));
                 let probability = own.map_or(0.0, |class| class.probability);

@@ -71,8 +71,10 @@ fn every_family_learns_on_a_gpu() {
             Some(whole) => *whole = 0.into(),
             None => {}
         }
-        if let Some(probability) = keys.get_mut("word_dropout") {
-            *probability = 0.into();
+        for key in ["word_dropout", "stochastic_depth"] {
+            if let Some(probability) = keys.get_mut(key) {
+                *probability = 0.into();
+            }
         }
         let example = ModelConfig::from_recipe(&keys).unwrap();
         let folder = tempfile::tempdir().unwrap();

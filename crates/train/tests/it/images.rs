@@ -146,7 +146,7 @@ fn a_run_starts_from_a_model_with_other_classes_and_another_size() {
     assert_eq!(found.model().labels(), ["ne", "nw", "se", "sw"]);
     // The table of positions is that of the first model; images are larger.
     assert_eq!(found.model().config().image_size, SIZE);
-    assert_eq!(found.processor().size(), Some([12, 12]));
+    assert_eq!(found.preprocessor().size(), Some([12, 12]));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn images_that_cannot_be_used_are_refused_with_their_place() {
     fs::write(folder.path().join("wrong.labels"), [&labels[..labels.len() - 1], &[9]].concat()).unwrap();
     let error = refused(&|config| config.data.valid[0].labels = path("wrong.labels"));
     assert!(error.starts_with("data.valid: label 9, expected labels from 0 to 3"), "{error}");
-    // A class with one image is told of.
+    // A note names a class with one image.
     let mut config = config(folder.path(), &example);
     config.data.train = vec![write_folders(folder.path(), "few", 30, 5)];
     config.data.valid = vec![];

@@ -6,14 +6,14 @@ use rayon::prelude::*;
 
 use super::ImageSet;
 use crate::image::decode::{self, EXTENSIONS, ImageLimits};
-use crate::image::{Filter, Processor};
+use crate::image::{Filter, Preprocessor};
 use crate::{Error, Result};
 
 /// How images of folders become images of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FolderImages {
     /// Resizes and crops.
-    pub processor: Processor,
+    pub preprocessor: Preprocessor,
     /// Channels: 1 or 3.
     pub channels: usize,
     /// Limits of each file.
@@ -23,8 +23,8 @@ pub struct FolderImages {
 impl FolderImages {
     /// Resizes to a size.
     pub fn new(size: [usize; 2], channels: usize, filter: Filter, limits: ImageLimits) -> Self {
-        let processor = Processor::new(size, filter, [vec![0.0], vec![1.0]]);
-        Self { processor, channels, limits }
+        let preprocessor = Preprocessor::new(size, filter, [vec![0.0], vec![1.0]]);
+        Self { preprocessor, channels, limits }
     }
 }
 
@@ -59,7 +59,7 @@ fn classes(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
 /// # Errors
 /// If a folder is empty, has other files, or is no known class, or an image cannot be read.
 pub fn read(folder: &Path, names: &[String], options: &FolderImages) -> Result<ImageSet> {
-    let size = options.processor.size().unwrap_or([1, 1]);
+    let size = options.preprocessor.size().unwrap_or([1, 1]);
     let mut set = ImageSet {
         size,
         channels: options.channels,
@@ -86,7 +86,7 @@ pub fn read(folder: &Path, names: &[String], options: &FolderImages) -> Result<I
         }
         let read = |file: &PathBuf| {
             let picture = decode::read(file, options.limits)?.with_channels(options.channels);
-            Ok(options.processor.framed(&picture))
+            Ok(options.preprocessor.framed(&picture))
         };
         let pictures: Vec<_> = files.par_iter().map(read).collect::<Result<_>>()?;
         for picture in &pictures {

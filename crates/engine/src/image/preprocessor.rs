@@ -1,4 +1,4 @@
-//! What happens to a picture before a model sees it, as `preprocessor_config.json` of Hugging Face's image processors says:
+//! What happens to a picture before a model sees it, as `preprocessor_config.json` of Hugging Face's image preprocessors says:
 //! resize, crop the centre, divide by 255, subtract the mean and divide by the standard deviation of each channel.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{Filter, Picture};
 use crate::{Error, Result};
 
 /// The name of the file in a model folder.
-pub const PROCESSOR: &str = "preprocessor_config.json";
+pub const PREPROCESSOR: &str = "preprocessor_config.json";
 /// What a byte is multiplied with by default.
 const RESCALE: f64 = 1.0 / 255.0;
 /// Keys that are read, with the key that an old file has instead.
@@ -31,7 +31,7 @@ const KNOWN: [&str; 12] = [
 ];
 /// Keys that change no number.
 const IGNORED: [&str; 13] = [
-    "_valid_processor_keys",
+    "_valid_preprocessor_keys",
     "auto_map",
     "data_format",
     "default_to_square",
@@ -57,7 +57,7 @@ enum Target {
 
 /// The steps before a model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Processor {
+pub struct Preprocessor {
     resize: Option<Target>,
     filter: Filter,
     /// Height and width of the centre that is kept.
@@ -68,7 +68,7 @@ pub struct Processor {
     deviation: Vec<f32>,
 }
 
-impl Processor {
+impl Preprocessor {
     /// Resizes to a size (height, width) and normalises; `mean` and `deviation` are of values from 0 to 1, for each channel.
     pub fn new(size: [usize; 2], filter: Filter, [mean, deviation]: [Vec<f32>; 2]) -> Self {
         Self { resize: Some(Target::Exact(size)), filter, crop: None, rescale: RESCALE, mean, deviation }
@@ -79,9 +79,9 @@ impl Processor {
     /// # Errors
     /// If it is missing, cannot be read, or asks for something that is not supported.
     pub fn load(folder: &Path) -> Result<Self> {
-        let path = folder.join(PROCESSOR);
+        let path = folder.join(PREPROCESSOR);
         if !path.exists() {
-            let message = format!("no {PROCESSOR}, which says how images are prepared");
+            let message = format!("no {PREPROCESSOR}, which says how images are prepared");
             return Err(Error::file(folder, message, "fetch it from where the model came from"));
         }
         let text = whole::read(&path, whole::MAX_SETTINGS)
@@ -321,9 +321,9 @@ impl Keys<'_> {
 mod tests {
     use super::*;
 
-    fn parsed(value: Value) -> Result<Processor> {
+    fn parsed(value: Value) -> Result<Preprocessor> {
         let Value::Object(map) = value else { panic!("an object") };
-        Processor::parse(Path::new("p.json"), &map)
+        Preprocessor::parse(Path::new("p.json"), &map)
     }
 
     #[test]
@@ -367,8 +367,9 @@ mod tests {
 
     #[test]
     fn bytes_are_scaled_and_normalised_by_channel() {
-        let processor = Processor::new([1, 2], Filter::Bilinear, [vec![0.5, 0.0, 0.0], vec![0.5, 1.0, 2.0]]);
-        let found = processor.normalised(&Picture::new([1, 2], 3, vec![255, 255, 255, 0, 51, 0]));
+        let preprocessor =
+            Preprocessor::new([1, 2], Filter::Bilinear, [vec![0.5, 0.0, 0.0], vec![0.5, 1.0, 2.0]]);
+        let found = preprocessor.normalised(&Picture::new([1, 2], 3, vec![255, 255, 255, 0, 51, 0]));
         assert_eq!(found, [1.0, -1.0, 1.0, 0.2, 0.5, 0.0]);
     }
 }
