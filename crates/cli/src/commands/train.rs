@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use polyhead_train::config::{self, Override, RunConfig};
 use polyhead_train::event::Ending;
-use polyhead_train::{RunOptions, RunOutcome, Start, train};
+use polyhead_train::{RunOptions, RunOutcome, Start, Task, train};
 
 use self::view::View;
 pub(crate) use self::view::steps_text;
@@ -125,7 +125,10 @@ fn report_end(outcome: &RunOutcome, config: &RunConfig) {
     note(&format!("stopped at step {step} after {minutes:.1} minutes of training: {reason}"));
     if matches!(ending, Ending::Stopped | Ending::Paused) {
         note(&format!("resume with: polyhead train {} --resume", out.display()));
-        note(&format!("use the newest checkpoint with: polyhead {command} --model {} {input}", out.display()));
+        note(&format!(
+            "use the newest checkpoint with: polyhead {command} --model {} {input}",
+            out.display()
+        ));
     } else {
         note(&format!("use it with: polyhead {command} --model {} {input}", out.display()));
     }
