@@ -249,7 +249,9 @@ impl Inspect {
             return Err(misuse(&message, "leave --without, --scale and --skip out"));
         }
         let (samples, notes) = engine.samples(&sound);
-        notes.iter().for_each(|text| note(&format!("note: {text}")));
+        for text in notes {
+            note(&format!("note: {text}"));
+        }
         let options = TranscribeOptions { beam_size: self.beam, ..TranscribeOptions::default() };
         let traced = || Ok(Trace::of_speech(&engine, &samples, &options)?);
         self.show(traced()?, traced, formats, (&selection, folder))

@@ -140,7 +140,7 @@ fn what_cannot_be_transcribed_is_refused_with_a_hint() {
             "long.wav: 1 s of sound, expected at most 1 s",
             "hint: raise the limit with --max-seconds",
         ),
-        (&["--score", "recipe.toml"], "recipe.toml:2: no tab", "hint: paths are relative"),
+        (&["--score", "recipe.toml"], "recipe.toml:1: no tab", "hint: paths are relative"),
     ] {
         let error = failed(1, arguments);
         assert!(error.contains(message) && error.contains(hint), "{arguments:?}: {error}");

@@ -3,7 +3,7 @@
 //! A frame is 25 ms under a Hann window, every 10 ms; the power of its Fourier transform is summed by triangular filters of
 //! equal area (Slaney's mel scale). Then log₁₀, at least 8 below the largest of the sound, plus 4, divided by 4.
 
-use polyhead_models::speech::SpeechConfig;
+use polyhead_models::SpeechRecognizer;
 use polyhead_tensor::elementary::{ln, power, sin_cos};
 use rayon::prelude::*;
 
@@ -52,7 +52,8 @@ impl LogMel {
     }
 
     /// The frames that a model reads.
-    pub fn of(config: &SpeechConfig) -> Self {
+    pub fn of(model: &SpeechRecognizer) -> Self {
+        let config = model.config();
         Self { normalises: config.normalize_frames, ..Self::new(config.sample_rate, config.n_mels) }
     }
 
@@ -189,12 +190,16 @@ fn to_hertz(mel: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use polyhead_models::speech::SpeechConfig;
+    use polyhead_tensor::Parameters;
+
     use super::*;
 
     #[test]
     fn normalised_frames_do_not_depend_on_loudness() {
-        let config = SpeechConfig { sample_rate: 8_000, n_mels: 10, ..SpeechConfig::default() };
-        let features = LogMel::of(&config);
+        let config =
+            SpeechConfig { sample_rate: 8_000, n_mels: 10, vocab_size: 3, ..SpeechConfig::default() };
+        let features = LogMel::of(&SpeechRecognizer::new(&config, &mut Parameters::default()).unwrap());
         let sound =
             |factor: f32| -> Vec<f32> { (0..2_000).map(|at| factor * (at as f32 / 9.0).sin()).collect() };
         let [loud, quiet] = [0.5, 0.05].map(|factor| features.frames(&sound(factor), 25));

@@ -19,6 +19,7 @@ impl Complex {
     pub(super) const ZERO: Self = Self { re: [0.0; WIDTH], im: [0.0; WIDTH] };
 
     /// self += other · (re + i·im).
+    #[expect(clippy::inline_always, reason = "the instruction set is that of the caller")]
     #[inline(always)]
     fn add_product(&mut self, other: &Self, [re, im]: [f64; 2]) {
         for lane in 0..WIDTH {

@@ -23,7 +23,6 @@ mod words;
 use std::path::Path;
 
 use polyhead_models::SpeechRecognizer;
-use polyhead_models::speech::SpeechConfig;
 use polyhead_tensor::Parameters;
 use polyhead_text::tokenizer::Tokenizer;
 
@@ -113,11 +112,10 @@ impl SpeechEngine {
             let hint = error.hint();
             Error::file(folder, error.to_string(), hint)
         })?;
-        let config = model.config();
-        let settings = SpeechSettings::load(folder, config)?;
+        let settings = SpeechSettings::load(folder, &model)?;
         let tokenizer = PromptTokenizer::load(folder)?;
-        tokenizer.check(folder, config.vocab_size)?;
-        let features = LogMel::of(config);
+        tokenizer.check(folder, model.config().vocab_size)?;
+        let features = LogMel::of(&model);
         Ok(Self {
             parameters: checkpoint.parameters,
             tokenizer: tokenizer.into_tokenizer(),
@@ -149,7 +147,7 @@ impl SpeechEngine {
 
     /// The samples of a sound at the rate of the model, and what was done to it.
     pub fn samples(&self, sound: &Sound) -> (Vec<f32>, Vec<String>) {
-        let rate = self.config().sample_rate as u32;
+        let rate = self.model.config().sample_rate as u32;
         let mut notes = sound.notes.clone();
         if sound.rate != rate {
             notes.push(format!("{} samples per second, resampled to {rate}", sound.rate));
@@ -164,7 +162,7 @@ impl SpeechEngine {
     pub fn transcribe(&self, sound: &Sound, options: &TranscribeOptions) -> Result<Transcript> {
         let (samples, notes) = self.samples(sound);
         let mut search = self.search(options)?;
-        let windows = if self.config().pad_sound {
+        let windows = if self.model.config().pad_sound {
             self.padded_windows(&samples, &mut search)?
         } else {
             self.free_windows(&samples, &mut search)?
@@ -176,10 +174,6 @@ impl SpeechEngine {
             self.settings.languages.iter().find(|(_, own)| **own == id).map(|(code, _)| code.clone())
         });
         Ok(Transcript { text, language, duration: sound.seconds(), segments, notes })
-    }
-
-    fn config(&self) -> &SpeechConfig {
-        self.model.config()
     }
 
     /// The text of tokens, without special ones.

@@ -71,7 +71,7 @@ impl SpeechEngine {
         let timestamps = options.timestamps && settings.no_timestamps.is_some();
         rules.timestamps = if timestamps { settings.timestamps() } else { None };
         if let Some(none) = settings.timestamps().filter(|_| !timestamps) {
-            rules.forbidden.extend(none.first_id..self.config().vocab_size as u32);
+            rules.forbidden.extend(none.first_id..self.model.config().vocab_size as u32);
         }
         let beam_size = options.beam_size.unwrap_or(settings.beam_size);
         if beam_size == 0 {
@@ -114,7 +114,7 @@ impl SpeechEngine {
         windows: &[(&[f32], usize)],
         search: &mut Search,
     ) -> Result<Vec<Recognised>> {
-        let n_mels = self.config().n_mels;
+        let n_mels = self.model.config().n_mels;
         let longest = windows.iter().map(|(frames, _)| frames.len() / n_mels).max().unwrap_or(0);
         let capture = Capture::off();
         let tape = Tape::inference();
@@ -215,7 +215,7 @@ impl SpeechEngine {
         let text: Vec<u32> = ids.iter().copied().filter(|id| self.is_text(*id)).collect();
         let attention = self.attend(encoded, &text, search)?;
         let positions = frames.div_ceil(2).max(1);
-        let all = self.config().decoder.n_layers;
+        let all = self.model.config().decoder.n_layers;
         let mut heads = Vec::new();
         for SpeechAttention { site, weights } in attention {
             let &[n_heads, tokens, length] = weights.shape() else {
@@ -255,7 +255,7 @@ impl SpeechEngine {
         let start = self.model.special_ids().start_id;
         // Each row of the weights is that of the position which predicts a token.
         let given: Vec<u32> = std::iter::once(start).chain(prefix).chain(text.iter().copied()).collect();
-        let given = &given[..given.len().min(self.config().max_len)];
+        let given = &given[..given.len().min(self.model.config().max_len)];
         let one = encoded.one(&pass, row)?;
         let target = self.model.ids(std::iter::once(Some(given)), given.len());
         self.model.forward_encoded(&pass, &one, &target)?;
@@ -285,7 +285,7 @@ impl SpeechEngine {
         let text: Vec<u32> = found.ids.iter().copied().filter(|id| self.is_text(*id)).collect();
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, &self.parameters, &capture);
-        let n_frames = frames.len() / self.config().n_mels;
+        let n_frames = frames.len() / self.model.config().n_mels;
         let batch = self.model.frames(std::iter::once(Some(&frames[..])), n_frames);
         let encoded = self.model.encode(&pass, &batch)?;
         let attention = self.attend((&encoded, 0), &text, &search)?;

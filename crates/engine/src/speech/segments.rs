@@ -51,8 +51,10 @@ pub(super) fn divide(tokens: &[u32], first_id: u32, frames: usize) -> (Vec<Windo
 mod tests {
     use super::*;
 
+    type TokensAndTimes = (Range<usize>, [f64; 2]);
+
     /// Text tokens are 1 to 9, timestamps begin at 100.
-    fn divided(tokens: &[u32]) -> (Vec<(Range<usize>, [f64; 2])>, usize) {
+    fn divided(tokens: &[u32]) -> (Vec<TokensAndTimes>, usize) {
         let (segments, next) = divide(tokens, 100, 3_000);
         (segments.into_iter().map(|segment| (segment.tokens, segment.times)).collect(), next)
     }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use polyhead_models::SpeechRecognizer;
 use polyhead_models::decode::rules::{Rules, Timestamps};
-use polyhead_models::speech::SpeechConfig;
 use serde_json::Value;
 
 use crate::settings::{Settings, ids, positive, size};
@@ -39,7 +39,8 @@ pub(super) struct SpeechSettings {
 
 impl SpeechSettings {
     /// Reads the settings of a folder.
-    pub(super) fn load(folder: &Path, config: &SpeechConfig) -> Result<Self> {
+    pub(super) fn load(folder: &Path, model: &SpeechRecognizer) -> Result<Self> {
+        let config = model.config();
         let path = folder.join("generation_config.json");
         let mut found =
             Self { max_length: config.max_len, beam_size: 1, length_penalty: 1.0, ..Self::default() };
@@ -67,12 +68,13 @@ impl SpeechSettings {
             .map_or(config.max_len, |most| most.min(config.max_len));
         found.beam_size = settings.get("num_beams", "a whole number of 1 or more", positive)?.unwrap_or(1);
         found.length_penalty = settings.get("length_penalty", "a number", Value::as_f64)?.unwrap_or(1.0);
-        found.check(&path, config)?;
+        found.check(&path, model)?;
         Ok(found)
     }
 
     /// An error if an id or head is not the model's.
-    fn check(&self, path: &Path, config: &SpeechConfig) -> Result<()> {
+    fn check(&self, path: &Path, model: &SpeechRecognizer) -> Result<()> {
+        let config = model.config();
         let ids =
             self.languages.values().chain(self.tasks.values()).chain(&self.forced).chain(&self.no_timestamps);
         if let Some(id) = ids.into_iter().find(|id| **id as usize >= config.vocab_size) {
@@ -152,6 +154,9 @@ fn pairs(value: &Value) -> Option<Vec<[usize; 2]>> {
 
 #[cfg(test)]
 mod tests {
+    use polyhead_models::speech::SpeechConfig;
+    use polyhead_tensor::Parameters;
+
     use super::*;
 
     #[test]
@@ -159,9 +164,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("generation_config.json");
         let config = SpeechConfig { vocab_size: 60, ..SpeechConfig::default() };
+        let model = SpeechRecognizer::new(&config, &mut Parameters::default()).unwrap();
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            SpeechSettings::load(folder.path(), &config)
+            SpeechSettings::load(folder.path(), &model)
         };
         let found = read(
             r#"{"lang_to_id": {"<|en|>": 51, "<|de|>": 52}, "task_to_id": {"transcribe": 53}, "no_timestamps_token_id": 54,

@@ -99,6 +99,8 @@ pub fn decode(bytes: &[u8], name: &str, most_seconds: f64) -> Result<Sound> {
     Err(Error::at(name, message, HINT))
 }
 
+/// The tag of a format whose own tag follows later.
+const EXTENSIBLE: u16 = 0xfffe;
 /// The hint of errors about files of other formats.
 const HINT: &str = "convert it: ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav";
 
@@ -127,7 +129,6 @@ fn read_format(chunk: &[u8], name: &str) -> Result<Format> {
         let message = format!("a format of {} bytes, expected at least 16", chunk.len());
         return Err(Error::at(name, message, HINT));
     };
-    const EXTENSIBLE: u16 = 0xfffe;
     if tag == EXTENSIBLE {
         tag = u16_at(24).unwrap_or(EXTENSIBLE);
     }

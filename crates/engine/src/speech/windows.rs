@@ -21,7 +21,7 @@ impl SpeechEngine {
     pub fn recognise_all(&self, sounds: &[&[f32]], options: &TranscribeOptions) -> Result<Vec<String>> {
         let mut texts = Vec::with_capacity(sounds.len());
         let search = self.search(options)?;
-        let batch = if self.config().pad_sound { 1 } else { TOGETHER };
+        let batch = if self.model.config().pad_sound { 1 } else { TOGETHER };
         for sounds in sounds.chunks(batch) {
             let windows: Vec<_> = sounds.iter().map(|samples| self.first_window(samples)).collect();
             let rows: Vec<(&[f32], usize)> =
@@ -34,15 +34,15 @@ impl SpeechEngine {
 
     /// The frames of the first window, and how many of them are sound.
     pub(super) fn first_window(&self, samples: &[f32]) -> (Vec<f32>, usize) {
-        let most = self.config().max_frames;
+        let most = self.model.config().max_frames;
         let samples = &samples[..samples.len().min(most * self.features.hop())];
         let sound = self.features.n_frames(samples.len());
-        (self.features.frames(samples, if self.config().pad_sound { most } else { sound }), sound)
+        (self.features.frames(samples, if self.model.config().pad_sound { most } else { sound }), sound)
     }
 
     /// The segments of a sound by a model that pads its windows: the next begins where the last complete segment ended.
     pub(super) fn padded_windows(&self, samples: &[f32], search: &mut Search) -> Result<Vec<Vec<Segment>>> {
-        let (most, n_mels) = (self.config().max_frames, self.config().n_mels);
+        let (most, n_mels) = (self.model.config().max_frames, self.model.config().n_mels);
         let total = self.features.n_frames(samples.len());
         // Silence follows a sound within the first window; frames after the end of a later one are 0, as in Whisper.
         let frames = self.features.frames(samples, total.max(most));
@@ -60,7 +60,7 @@ impl SpeechEngine {
                 u32::MAX
             };
             let (segments, next) = divide(&recognised.ids, first_id, sound);
-            let offset = self.config().seconds(seek);
+            let offset = self.model.config().seconds(seek);
             let segments = segments.into_iter().map(|segment| (segment.tokens, segment.times));
             found.push(self.segments(&recognised, segments, (offset, search.word_times))?);
             seek += next;
@@ -71,7 +71,7 @@ impl SpeechEngine {
     /// The segments of a sound by a model without padding: windows of at most its length, which end where it is quiet.
     pub(super) fn free_windows(&self, samples: &[f32], search: &mut Search) -> Result<Vec<Vec<Segment>>> {
         let hop = self.features.hop();
-        let most = self.config().max_frames * hop;
+        let most = self.model.config().max_frames * hop;
         let (mut parts, mut rest) = (Vec::new(), samples);
         while rest.len() > most {
             let (part, after) = rest.split_at(quiet(&rest[..most], hop));
@@ -85,7 +85,7 @@ impl SpeechEngine {
             let rows: Vec<(&[f32], usize)> =
                 windows.iter().map(|(frames, sound)| (&frames[..], *sound)).collect();
             for (recognised, part) in self.recognise(&rows, search)?.iter().zip(parts) {
-                let rate = self.config().sample_rate as f64;
+                let rate = self.model.config().sample_rate as f64;
                 let (offset, length) = (seek as f64 / rate, part.len() as f64 / rate);
                 let whole = std::iter::once((0..recognised.ids.len(), [0.0, length]));
                 found.push(self.segments(recognised, whole, (offset, search.word_times))?);

@@ -78,7 +78,7 @@ impl SpeechRows {
         limits: Limits,
         config: &RunConfig,
     ) -> Result<Self> {
-        let features = LogMel::of(layout.config());
+        let features = LogMel::of(layout);
         let (mut rows, mut lengths, mut skipped) = (Vec::new(), Vec::new(), SkippedRows::default());
         for (number, run_corpus) in corpora.iter().enumerate() {
             let first = rows.len();

@@ -57,7 +57,7 @@ impl Objective for Transcription {
             None
         } else {
             let own = SpeechRows::read(&corpora.valid, (vocabulary, &layout), limits, &plain(config))?;
-            Some(SpeechValidation::new(own, config)?)
+            Some(SpeechValidation::new(&own, config)?)
         };
         Ok(Prepared { model, data, valid })
     }

@@ -33,7 +33,7 @@ pub(crate) struct SpeechValidation {
 }
 
 impl SpeechValidation {
-    pub(super) fn new(data: SpeechRows, config: &RunConfig) -> Result<Self> {
+    pub(super) fn new(data: &SpeechRows, config: &RunConfig) -> Result<Self> {
         let metric = config.validation.metric;
         if !matches!(metric, Metric::Wer | Metric::Errors | Metric::Loss) {
             return Err(unsupported_metric(metric.name(), "wer, errors or loss"));

@@ -387,7 +387,7 @@ fn lists_of_sounds_are_checked_with_their_lines() {
         ("long.wav\t7\nlong.wav\t", "no usable sound (1 without text, 1 too long)"),
         ("long.wav\t7", "no usable sound (0 without text, 1 too long)"),
     ] {
-        std::fs::write(folder.path().join("long.wav"), wav::encode(&[0.1; 8_000], 8_000)).unwrap();
+        std::fs::write(folder.path().join("long.wav"), wav::encode(&vec![0.1; 8_000], 8_000)).unwrap();
         std::fs::write(folder.path().join("bad.tsv"), format!("{line}\n")).unwrap();
         let error = refused(&|config| config.data.train[0].tsv = Some(folder.path().join("bad.tsv")));
         assert!(error.contains(expected) && error.contains("bad.tsv"), "{line}: {error}");

@@ -220,6 +220,7 @@ fn with_settings(loaded: &LoadedModel, options: &Value, prefix: Vec<u32>) -> Dec
             factor: pair[1].as_f64().unwrap(),
         }),
         at_limit: if forced.is_empty() { AtLimit::Cut } else { AtLimit::Force(forced) },
+        timestamps: None,
         renormalise: options["renormalize_logits"].as_bool().unwrap_or(false),
         timestamps: None,
     };
