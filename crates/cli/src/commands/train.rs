@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use polyhead_train::config::{self, Override, RunConfig};
 use polyhead_train::event::Ending;
-use polyhead_train::{RunOptions, RunOutcome, Start, Task, train};
+use polyhead_train::{RunOptions, RunOutcome, Start, train};
 
 use self::view::View;
 pub(crate) use self::view::steps_text;
