@@ -122,7 +122,7 @@ fn bits_of_this_process() {
     show("matmul", fingerprint(&sides, |tape, vars| matmul(tape, &vars[0], &vars[1], options).unwrap()));
     let gates = [numbers(&[9, 262], 1, [-2.0, 2.0])];
     show("gated", fingerprint(&gates, |tape, vars| gated(tape, &vars[0], Activation::Silu).unwrap()));
-    let rows = polyhead_tensor::Tensor::new(&[9], (0..9).map(|row| row as f32 / 3.0).collect());
+    let rows = Tensor::new(&[9], (0..9).map(|row| row as f32 / 3.0).collect());
     show("scale_rows", fingerprint(&gates, |tape, vars| scale_rows(tape, &vars[0], &rows).unwrap()));
     for pairing in [Pairing::Interleaved, Pairing::Halves] {
         let table = RotaryTable::new(20, 50, RotaryOptions { pairing, ..RotaryOptions::default() }).unwrap();
