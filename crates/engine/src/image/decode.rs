@@ -215,7 +215,7 @@ mod tests {
         bomb[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
         let error = decode(&bomb, Path::new("b.png"), ImageLimits::default()).unwrap_err().to_string();
         assert!(error.starts_with("b.png: "), "{error}");
-        for bytes in [&bytes[..40], b"", b"GIF89a", &JPEG[..], b"\xff\xd8\xff\xe0\x00\x10JFIF"] {
+        for bytes in [&bytes[..40], b"", b"GIF89a", JPEG, b"\xff\xd8\xff\xe0\x00\x10JFIF"] {
             assert!(decode(bytes, Path::new("c"), ImageLimits::default()).is_err());
         }
     }
