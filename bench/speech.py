@@ -1,6 +1,6 @@
 """`polyhead transcribe` next to transformers: a minute of sound, Whisper-tiny with random weights, 100 tokens in each window of 30 s.
 
-    python bench/speech.py target/release/polyhead FOLDER
+    python bench/speech.py target/release/polyhead FOLDER [ROUNDS]
 
 FOLDER gets the model and the sound. Both compute log-mel frames, encoder and greedy search on two threads; the time of polyhead is that of
 the whole process, the loading of the model included, that of transformers begins after loading. Rounds alternate.
@@ -18,7 +18,7 @@ import torch
 import transformers
 from transformers import GenerationConfig, WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
 
-THREADS, TOKENS, ROUNDS, SECONDS, RATE = 2, 100, 7, 60, 16_000
+THREADS, TOKENS, SECONDS, RATE = 2, 100, 60, 16_000
 
 
 def model_in(folder):
@@ -41,6 +41,7 @@ def model_in(folder):
 
 def main():
     program, folder = sys.argv[1], Path(sys.argv[2])
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 7
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(THREADS)
     transformers.utils.logging.set_verbosity_error()
@@ -74,12 +75,13 @@ def main():
         return time.perf_counter() - start, tokens
 
     found = {"polyhead f32": [], "polyhead int8": [], "transformers f32": []}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         (a, own), (b, _), (c, other) = ours("f32"), ours("int8"), theirs()
         same = [len(x) == TOKENS and x == y for x, y in zip(own, other)]
         for name, seconds in zip(found, (a, b, c)):
             found[name].append(seconds)
-    print(f"transformers {transformers.__version__}, torch {torch.__version__}, {THREADS} threads, {ROUNDS} rounds")
+        print(f"f32 {a:.2f} s, int8 {b:.2f} s, transformers {c:.2f} s", flush=True)
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}, {THREADS} threads, {rounds} rounds")
     print(f"same tokens in each window: {same}")
     reference = np.median(found["transformers f32"])
     for name, seconds in found.items():
