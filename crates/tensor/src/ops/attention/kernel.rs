@@ -39,8 +39,8 @@ struct HeadBackward<'a> {
 pub(super) struct Forward<'a> {
     pub(super) inputs: [&'a [f32]; 3],
     pub(super) logsumexp: &'a [f32],
-    /// The result.
-    pub(super) out: &'a [f32],
+    /// The result, for blocks in parts: the rows of P ∘ dP that each sees are not whole.
+    pub(super) out: Option<&'a [f32]>,
     pub(super) gradient: &'a [f32],
 }
 
@@ -319,7 +319,10 @@ impl AttentionPlan {
         let rows =
             scratch.gradient.chunks_exact_mut(block.n_keys).zip(scratch.weights.chunks_exact(block.n_keys));
         for (query, (gradient, weights)) in block.queries().zip(rows) {
-            let mean = dot(self.out.row(forward.out, own, query), self.out.row(forward.gradient, own, query));
+            let mean = match forward.out {
+                Some(out) => dot(self.out.row(out, own, query), self.out.row(forward.gradient, own, query)),
+                None => dot(weights, gradient),
+            };
             differentiate(gradient, weights, mean, self.scale);
         }
         let queries = self.sides[0].head(query, own, block.queries);

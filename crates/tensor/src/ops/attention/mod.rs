@@ -4,10 +4,12 @@
 //! k_len × (n_key_heads·d_value); a head reads its columns in place, and all three may be columns of one projection.
 //! Queries are processed in blocks of 56, many keys in parts of 1,024, so the weights of a whole sequence are never
 //! stored (after Dao et al. 2022): memory grows with the length, not with its square. Keys that no query of a block
-//! attends to are skipped. Saved for the backward pass: the result O and the logsumexp of each query's scores. With P the
-//! weights, P' the weights after dropout:
+//! attends to are skipped. Saved for the backward pass: the logsumexp of each query's scores. With P the weights, P' the
+//! weights after dropout:
 //!
-//! dV = P'ᵀ·dO, dP = dropout(dO·Vᵀ), dS = P ∘ (dP − rowsum(dO ∘ O)), dQ = scale·dS·K, dK = scale·dSᵀ·Q.
+//! dV = P'ᵀ·dO, dP = dropout(dO·Vᵀ), dS = P ∘ (dP − rowsum(P ∘ dP)), dQ = scale·dS·K, dK = scale·dSᵀ·Q.
+//!
+//! Where keys come in parts the result O is saved too, for rowsum(dO ∘ O), which is the same sum.
 //!
 //! A query that may attend to nothing gives zeros.
 
@@ -167,7 +169,7 @@ pub fn attention<'a>(
         inputs: sides.map(|side| side.var.clone()),
         tables: tables.clone(),
         logsumexp,
-        out: out.clone(),
+        out: plan.has_parts().then(|| out.clone()),
         plan,
     };
     Ok(tape.record(out, &inputs, move |gradient, gradients| saved.backward(gradient, gradients)))
@@ -178,7 +180,8 @@ struct AttentionSaved {
     inputs: [Var; 3],
     tables: Vec<Var>,
     logsumexp: Tensor,
-    out: Tensor,
+    /// The result, if some block is computed in parts.
+    out: Option<Tensor>,
     plan: AttentionPlan,
 }
 
@@ -193,7 +196,7 @@ impl AttentionSaved {
         let forward = Forward {
             inputs: self.inputs.each_ref().map(|input| input.value().data()),
             logsumexp: self.logsumexp.data(),
-            out: self.out.data(),
+            out: self.out.as_ref().map(Tensor::data),
             gradient: gradient.data(),
         };
         let plan = &self.plan;

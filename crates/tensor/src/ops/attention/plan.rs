@@ -216,7 +216,12 @@ impl AttentionPlan {
 
     /// True if keys and values of a head are copied, and their gradients summed in buffers of their own.
     pub(super) fn copies_heads(&self) -> bool {
-        self.options.pattern.is_none() && self.k_len > MAX_KEYS && self.q_len > MAX_QUERIES
+        self.has_parts() && self.q_len > MAX_QUERIES
+    }
+
+    /// True if blocks may see more keys than one part has.
+    pub(super) fn has_parts(&self) -> bool {
+        self.options.pattern.is_none() && self.k_len > MAX_KEYS
     }
 
     /// Where the gradient of keys (side 1) or values (side 2) is summed: in its tensor, or in `sum`, both set to 0.
