@@ -222,7 +222,6 @@ fn with_settings(loaded: &LoadedModel, options: &Value, prefix: Vec<u32>) -> Dec
         at_limit: if forced.is_empty() { AtLimit::Cut } else { AtLimit::Force(forced) },
         timestamps: None,
         renormalise: options["renormalize_logits"].as_bool().unwrap_or(false),
-        timestamps: None,
     };
     // max_length of the folder counts the start token.
     let lengths = Lengths {
