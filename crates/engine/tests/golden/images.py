@@ -74,7 +74,7 @@ def main():
             samples = [float(f"{value:.8g}") for value in out.flatten()[:: max(1, out.size // 5)][:5]]
             cases.append({"size": size, "shape": out.shape, "crc": zlib.crc32(data.tobytes()), "samples": samples})
         found.append({"name": name, "config": config, "cases": cases})
-    text = json.dumps({"processors": found, "jpegs": list(jpegs())}, separators=(",", ":"))
+    text = json.dumps({"preprocessors": found, "jpegs": list(jpegs())}, separators=(",", ":"))
     Path(__file__).with_name("images.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
