@@ -99,7 +99,7 @@ enum TrainedModel {
 /// The input of a training step.
 enum TrainedBatch {
     /// Source and target; a language model reads the target only.
-    Ids([Ids; 2]),
+    Ids(Box<[Ids; 2]>),
     Images(Images),
 }
 
@@ -107,7 +107,10 @@ impl TrainedBatch {
     /// The batch on `device`.
     fn to_device(&self, device: &Device) -> polyhead_tensor::Result<Self> {
         Ok(match self {
-            Self::Ids([source, target]) => Self::Ids([source.to_device(device)?, target.to_device(device)?]),
+            Self::Ids(ids) => {
+                let [source, target] = &**ids;
+                Self::Ids([source.to_device(device)?, target.to_device(device)?].into())
+            }
             Self::Images(images) => Self::Images(images.to_device(device)?),
         })
     }
@@ -123,12 +126,10 @@ impl TrainedModel {
         options: CrossEntropyOptions,
     ) -> polyhead_models::Result<Var> {
         match (self, batch) {
-            (Self::Pairs(model), TrainedBatch::Ids([source, target])) => {
-                model.loss(pass, source, target, expected, options)
+            (Self::Pairs(model), TrainedBatch::Ids(ids)) => {
+                model.loss(pass, &ids[0], &ids[1], expected, options)
             }
-            (Self::Text(model), TrainedBatch::Ids([_, target])) => {
-                model.loss(pass, target, expected, options)
-            }
+            (Self::Text(model), TrainedBatch::Ids(ids)) => model.loss(pass, &ids[1], expected, options),
             (Self::Images(model), TrainedBatch::Images(images)) => {
                 model.loss(pass, images, expected, options)
             }
@@ -242,7 +243,7 @@ impl BenchTrain {
         };
         let batch = match &model {
             TrainedModel::Images(model) => TrainedBatch::Images(self.images(model, sizes)),
-            _ => TrainedBatch::Ids([1, 2].map(|stream| sizes.rows(&ids(stream)))),
+            _ => TrainedBatch::Ids([1, 2].map(|stream| sizes.rows(&ids(stream))).into()),
         };
         let expected: Vec<u32> = ids(3).into_iter().take(sizes.units()).collect();
         Ok(TrainingTask {
