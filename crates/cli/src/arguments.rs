@@ -131,6 +131,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "search",
             "rerank",
             "generate",
+            "transcribe",
             "point",
             "detect",
             "evaluate",

@@ -20,7 +20,7 @@ use crate::report::{Misuse, aligned, grouped, note, print_text, thread_pool};
 const EXAMPLES: &str = "\
 Examples:
   polyhead transcribe -m whisper-tiny talk.wav
-  polyhead transcribe -m whisper-tiny --language de --format srt talk.wav > talk.srt
+  polyhead transcribe -m whisper-tiny --language de --format srt talk.wav
   polyhead transcribe -m whisper-tiny --words --format json talk.wav
   polyhead transcribe -m whisper-tiny --translate --beam 5 talk.wav
   polyhead transcribe -m runs/digits/model --score test.tsv

@@ -69,7 +69,7 @@ fn problems_of_a_marian_config_are_named() {
         (json!({ "share_encoder_decoder_embeddings": true }), "share an embedding but have 11 and 9 ids"),
         (
             json!({ "model_type": "electra" }),
-            r#"model_type "electra", expected "marian", "pegasus", "gpt2", "llama", "mistral", "qwen2", "bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "modernbert", "whisper" or one of "polyhead_transformer", "polyhead_recurrent", "#,
+            r#"model_type "electra", expected "marian", "pegasus", "gpt2", "llama", "mistral", "qwen2", "bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "modernbert", "vit", "deit", "whisper" or one of "polyhead_transformer", "polyhead_recurrent", "#,
         ),
     ];
     for (changes, expected) in cases {
