@@ -174,7 +174,7 @@ fn many_keys_are_attended_to_in_parts() {
         assert_values("many keys", &few.inputs(), fused(&plain), |inputs| few.equation(inputs, &plain, None));
 
         let mut inputs = sizes.inputs();
-        inputs[0].data_mut().iter_mut().for_each(|query| *query *= 20.0);
+        inputs[0].data_mut().iter_mut().for_each(|query| *query *= 5.0);
         inputs.extend(tensors(&[&[7, 4], &[7, 4]]));
         let visible: Vec<Vec<std::ops::Range<u32>>> = (0..60)
             .map(|query| if direction == Direction::Both { 2100 } else { 2041 + query })
