@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use crate::averaging::{AveragingEncoder, AveragingEncoderConfig};
 use crate::checkpoint::CheckpointLayout;
 use crate::copying::Copying;
-use crate::encoder::{Encoder, EncoderHead};
+use crate::encoder::Encoder;
 use crate::family::Family;
 use crate::language_model::LanguageModel;
 use crate::pointer::{PointSpec, PointerConfig, PointerNetwork};
@@ -40,6 +40,7 @@ use crate::transformer::{
     TransformerConfig, TransformerEncoder, TransformerEncoderConfig, TransformerLanguageModel,
     TransformerLanguageModelConfig, Translator,
 };
+use crate::view::View;
 use crate::vision::{ImageEncoder, ImageSpec, VisionConfig};
 use crate::window::{WindowEncoder, WindowEncoderConfig, WindowLanguageModel, WindowLanguageModelConfig};
 use crate::{Error, Result};
@@ -105,23 +106,6 @@ pub enum ModelConfig {
     /// A speech recogniser.
     #[serde(rename = "polyhead_speech")]
     Speech(SpeechConfig),
-}
-
-/// The view of a model, which determines the tasks it can do and the objective it is trained with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
-    /// See [`SequenceToSequence`].
-    SequenceToSequence,
-    /// See [`Encoder`].
-    Encoder,
-    /// See [`LanguageModel`].
-    LanguageModel,
-    /// See [`PointerNetwork`].
-    Pointer,
-    /// See [`ImageEncoder`].
-    Image,
-    /// See [`SpeechRecognizer`].
-    Speech,
 }
 
 /// The part of a config that the training data determines.
@@ -325,23 +309,6 @@ impl ModelConfig {
             Self::Vision(_) => View::Image,
             Self::Speech(_) => View::Speech,
         }
-    }
-
-    /// The error about a model of this config where one of another view was expected.
-    pub fn instead_of(&self, expected: View) -> Error {
-        let view = self.view();
-        let (found, hint) = match view {
-            View::SequenceToSequence => (view.name(), "use it with polyhead translate"),
-            View::Encoder => match self {
-                Self::Bert(own) => EncoderHead::from(own.head).describe(),
-                _ => EncoderHead::Classes.describe(),
-            },
-            View::LanguageModel => (view.name(), "use it with polyhead generate"),
-            View::Pointer => (view.name(), "use it with polyhead point"),
-            View::Image => (view.name(), "use it with polyhead classify --image"),
-            View::Speech => (view.name(), "use it with polyhead transcribe"),
-        };
-        Error::View { found, expected: expected.name(), hint }
     }
 
     /// Width of embeddings.
@@ -701,20 +668,6 @@ impl Model {
         match self {
             Self::Pointer(model) => Ok(model),
             other => Err(other.config().instead_of(View::Pointer)),
-        }
-    }
-}
-
-impl View {
-    /// The kind of model in words, as in "a language model".
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SequenceToSequence => "a sequence-to-sequence model",
-            Self::Encoder => "a text encoder or classifier",
-            Self::LanguageModel => "a language model",
-            Self::Pointer => "a pointer network",
-            Self::Image => "an image classifier",
-            Self::Speech => "a speech recogniser",
         }
     }
 }

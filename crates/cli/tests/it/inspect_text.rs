@@ -223,7 +223,7 @@ fn mistakes_are_explained_with_the_valid_values() {
         (&["--seed", "1", TEXT], "--generate"),
         (&["--contributions=x", TEXT], "expected a position such as 3 or last"),
         (&["--contributions=99", TEXT], "position 99, expected one of 0 to "),
-        (&["--contributions=last:the cat sat", TEXT], "tokens, expected one of the vocabulary"),
+        (&["--contributions=last:the cat sat", TEXT], "\"the cat sat\" is not one token of the vocabulary"),
         (&["--contributions=last:#999", TEXT], "token 999, expected an id of 0 to 359"),
         (&["--skip", "encoder:0", TEXT], "stack \"encoder\", expected one of the model's: decoder"),
         (&[&long], "expected at most 64, the context of the model"),

@@ -155,7 +155,10 @@ fn an_image_alone_has_the_classes_that_it_has_in_a_batch_at_any_size_and_as_int8
     assert!(error.unwrap_err().to_string().contains("expected at least a patch of 4"));
     // A command for texts says which one to use.
     let error = Classifier::load(folder.path(), &LoadOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("an image classifier, expected a text classifier"), "{error}");
+    assert!(
+        error.to_string().contains("an image classifier, expected a text encoder or classifier"),
+        "{error}"
+    );
     assert_eq!(error.hint(), "use it with polyhead classify --image");
     fs::remove_file(folder.path().join(PREPROCESSOR)).unwrap();
     let error = ImageClassifier::load(folder.path(), &LoadOptions::default(), ImageOptions::default());

@@ -300,7 +300,10 @@ fn wrong_folders_and_options_are_refused() {
     let golden = answers();
     let folder = whisper(&golden);
     let error = Classifier::load(folder.path(), &LoadOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("a speech recogniser, expected a text classifier"), "{error}");
+    assert!(
+        error.to_string().contains("a speech recogniser, expected a text encoder or classifier"),
+        "{error}"
+    );
     assert_eq!(error.hint(), "use it with polyhead transcribe");
     let error = SpeechEngine::load(crate::golden().join("gpt2"), &LoadOptions::default()).unwrap_err();
     assert!(error.to_string().contains("a language model, expected a speech recogniser"), "{error}");
