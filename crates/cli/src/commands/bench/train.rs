@@ -100,7 +100,7 @@ enum TrainedModel {
 enum TrainedBatch {
     /// Source and target; a language model reads the target only.
     Ids(Box<[Ids; 2]>),
-    Images(Images),
+    Images(Box<Images>),
 }
 
 impl TrainedBatch {
@@ -111,7 +111,7 @@ impl TrainedBatch {
                 let [source, target] = &**ids;
                 Self::Ids([source.to_device(device)?, target.to_device(device)?].into())
             }
-            Self::Images(images) => Self::Images(images.to_device(device)?),
+            Self::Images(images) => Self::Images(images.to_device(device)?.into()),
         })
     }
 }
@@ -242,7 +242,7 @@ impl BenchTrain {
             (0..sizes.tokens()).map(|i| random.below(sizes.vocab_size, i as u64) as u32).collect()
         };
         let batch = match &model {
-            TrainedModel::Images(model) => TrainedBatch::Images(self.images(model, sizes)),
+            TrainedModel::Images(model) => TrainedBatch::Images(self.images(model, sizes).into()),
             _ => TrainedBatch::Ids([1, 2].map(|stream| sizes.rows(&ids(stream))).into()),
         };
         let expected: Vec<u32> = ids(3).into_iter().take(sizes.units()).collect();
