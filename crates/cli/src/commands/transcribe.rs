@@ -24,7 +24,7 @@ Examples:
   polyhead transcribe -m whisper-tiny --words --format json talk.wav
   polyhead transcribe -m whisper-tiny --translate --beam 5 talk.wav
   polyhead transcribe -m runs/digits/model --score test.tsv
-  ffmpeg -i talk.mp3 -ar 16000 -ac 1 -f wav - | polyhead transcribe -m whisper-tiny -
+  ffmpeg -i talk.mp3 -ar 16000 -f wav - | polyhead transcribe -m whisper-tiny -
 
 Models are folders of Hugging Face's Whisper, or those that polyhead train makes with task = \"transcribe\". Sounds are WAV files: PCM of 8, 16, 24 or 32 bits, or floating point. Several channels are mixed, other rates resampled, which a note says.
 
