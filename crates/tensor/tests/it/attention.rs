@@ -192,17 +192,18 @@ fn many_keys_are_attended_to_in_parts() {
                 attention(tape, query, key, value, &options)
             })
         });
-        assert_near(&parts, &whole);
+        assert_near(&parts, &whole, 1e-5);
         for (parts, whole) in parts_gradients.iter().zip(&whole_gradients) {
-            assert_near(parts.as_ref().unwrap(), whole.as_ref().unwrap());
+            // rowsum(P ∘ dP) comes from the result in parts, which rounds in another way, and is subtracted.
+            assert_near(parts.as_ref().unwrap(), whole.as_ref().unwrap(), 1e-4);
         }
     }
 }
 
-fn assert_near(a: &Tensor, b: &Tensor) {
+fn assert_near(a: &Tensor, b: &Tensor, tolerance: f32) {
     let largest = b.data().iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     let difference = a.data().iter().zip(b.data()).fold(0.0_f32, |most, (a, b)| most.max((a - b).abs()));
-    assert!(largest > 0.0 && difference <= 2e-5 * largest, "{difference} of {largest}");
+    assert!(largest > 0.0 && difference <= tolerance * largest, "{difference} of {largest}");
 }
 
 /// Many heads of long sequences on few threads: a waiting thread must not begin another head inside the first.
