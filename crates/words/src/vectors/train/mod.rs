@@ -32,8 +32,10 @@ pub(crate) use table::{Lane, Table, WIDTH, lanes_of};
 
 /// Random numbers of the initial vectors.
 const INIT: u64 = 0x1417;
-/// Negative samples of skip-gram, which a batch shares. More cost time; fewer cost accuracy on analogies.
-const SHARED_BY_SKIP_GRAM: Sharing = Sharing { samples: 8 * WIDTH, rows: usize::MAX };
+/// Fewest and most negative samples of skip-gram, which a batch shares. More cost time; fewer cost accuracy.
+const SHARED_BY_SKIP_GRAM: [usize; 2] = [2 * WIDTH, 8 * WIDTH];
+/// Numbers in the rows of these samples: 56 KiB, which stay in the cache of a core.
+const SHARED_NUMBERS: usize = 14 << 10;
 /// Negative samples of CBOW, which few rows share: a sample that moves by the sum over a batch costs accuracy on analogies.
 const SHARED_BY_CBOW: Sharing = Sharing { samples: WIDTH, rows: 2 * ROWS };
 
@@ -113,7 +115,11 @@ impl Model {
         let outputs = match options.loss {
             Loss::NegativeSampling(n_negative) => {
                 let shared = match options.architecture {
-                    Architecture::SkipGram => SHARED_BY_SKIP_GRAM,
+                    Architecture::SkipGram => {
+                        let [fewest, most] = SHARED_BY_SKIP_GRAM;
+                        let samples = SHARED_NUMBERS / (lanes * WIDTH) / WIDTH * WIDTH;
+                        Sharing { samples: samples.clamp(fewest, most), rows: usize::MAX }
+                    }
                     Architecture::Cbow => SHARED_BY_CBOW,
                 };
                 let samples = shared.samples.max(n_negative.next_multiple_of(WIDTH));
