@@ -15,7 +15,7 @@ use crate::checkpoint::{Checkpoints, write_sums};
 use crate::config::{FinalModel, Metric, RunConfig};
 use crate::event::{BetterCheckpoint, ComparedModel, Comparison};
 use crate::model_folder::ModelFolder;
-use crate::objective::{Candidate, Dataset as _, Objective, Validation, ValidationSet as _};
+use crate::objective::{Candidate, Dataset as _, Objective, Stage, Validation, ValidationSet as _};
 use crate::preparation::Preparation;
 use crate::run_folder::MODEL;
 use crate::state::{TrainerState, ValidationRecord};
@@ -90,7 +90,11 @@ impl<O: Objective> Finish<'_, O> {
             let candidate =
                 Candidate { objective: &objective, parameters: &parameters, folder: &path, device };
             let mut watch = |done, total| watch(&made_of, done, total);
-            let found = valid.validate_finished(candidate, run.checkpoint.beam_size, &mut watch)?;
+            let found = valid.validate(
+                candidate,
+                Stage::Finished { beam_size: run.checkpoint.beam_size },
+                &mut watch,
+            )?;
             let Some(found) = found else { return Ok(None) };
             validation = Some(found);
         }
@@ -164,7 +168,7 @@ impl<O: Objective> Finish<'_, O> {
             device: self.device,
         };
         let made_of = made_of(steps);
-        valid.validate(candidate, 0, &mut |done, total| watch(&made_of, done, total))
+        valid.validate(candidate, Stage::Checkpoint(0), &mut |done, total| watch(&made_of, done, total))
     }
 
     /// True if models are validated during the run as the finished model is: with the same search, in the same dtype.

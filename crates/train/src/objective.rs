@@ -166,24 +166,38 @@ pub(crate) trait EpochBatches {
 
 /// Validation data.
 pub(crate) trait ValidationSet<O> {
-    /// Validates a model; `turn` selects the sample. `None` if `watch` returned false.
+    /// Validates a model. `None` if `watch` returned false.
     fn validate(
         &self,
         candidate: Candidate<'_, O>,
-        turn: u64,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>>;
-
-    /// Validates a finished model as it will be used. `None` if `watch` returned false.
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, O>,
-        beam_size: usize,
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>>;
 
     /// Number of validation rows, and of those left out of the cross-entropy.
     fn counts(&self) -> (usize, usize);
+}
+
+/// What a validation is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stage {
+    /// A checkpoint of a run; the number of the validation selects the sample.
+    Checkpoint(u64),
+    /// The finished model as it will be used.
+    Finished { beam_size: usize },
+}
+
+impl Stage {
+    /// The row that is shown, of `count`; none of a finished model.
+    pub(crate) fn sample_of(self, count: usize) -> Option<usize> {
+        let Self::Checkpoint(number) = self else { return None };
+        (number as usize * 7).checked_rem(count)
+    }
+
+    /// The beam of a search: that of the finished model, or the one for checkpoints.
+    pub(crate) fn beam_size(self, of_checkpoints: usize) -> usize {
+        if let Self::Finished { beam_size } = self { beam_size } else { of_checkpoints }
+    }
 }
 
 /// Called between the chunks of a validation with the rows done and all rows; false ends it.

@@ -11,7 +11,8 @@ use super::dataset::{LabelledEpoch, LabelledTexts};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
+    Candidate, Dataset as _, Stage, Validation, ValidationSample, ValidationSet, ValidationWatch,
+    unsupported_metric,
 };
 use crate::run_corpus::RunCorpus;
 
@@ -99,29 +100,17 @@ impl ValidationSet<Classification> for LabelledValidation {
     fn validate(
         &self,
         candidate: Candidate<'_, Classification>,
-        turn: u64,
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
         let Some(found) = self.classify(candidate, watch)? else { return Ok(None) };
-        let at = (turn as usize * 7) % self.texts.len();
-        let sample = ValidationSample {
+        let sample = stage.sample_of(self.texts.len()).map(|at| ValidationSample {
             source: self.texts[at].clone(),
             reference: self.labels[at].clone(),
             output: found[at].clone(),
-        };
-        Ok(Some(self.validation(loss, &found, Some(sample))))
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, Classification>,
-        _: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
-        let found = self.classify(candidate, watch)?;
-        Ok(found.map(|found| self.validation(loss, &found, None)))
+        });
+        Ok(Some(self.validation(loss, &found, sample)))
     }
 
     fn counts(&self) -> (usize, usize) {

@@ -11,7 +11,8 @@ use super::dataset::{PairEpoch, TextPairs};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
+    Candidate, Dataset as _, Stage, Validation, ValidationSample, ValidationSet, ValidationWatch,
+    unsupported_metric,
 };
 use crate::run_corpus::RunCorpus;
 
@@ -112,25 +113,16 @@ impl ValidationSet<Contrastive> for PairValidation {
     fn validate(
         &self,
         candidate: Candidate<'_, Contrastive>,
-        turn: u64,
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let Some((found, nearest)) = self.validation(candidate, watch)? else { return Ok(None) };
-        let sample = (turn as usize * 7).checked_rem(self.sources.len()).map(|at| ValidationSample {
+        let sample = stage.sample_of(self.sources.len()).map(|at| ValidationSample {
             source: self.sources[at].clone(),
             reference: self.targets[at].clone(),
             output: self.targets[nearest[at]].clone(),
         });
         Ok(Some(Validation { sample, ..found }))
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, Contrastive>,
-        _: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        Ok(self.validation(candidate, watch)?.map(|(found, _)| found))
     }
 
     fn counts(&self) -> (usize, usize) {

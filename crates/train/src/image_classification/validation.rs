@@ -11,7 +11,7 @@ use super::ImageClassification;
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Candidate, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
+    Candidate, Stage, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
 };
 
 /// Images classified between two checks for a stop request.
@@ -36,12 +36,13 @@ impl ImageValidation {
         let count = set.len().min(most);
         Ok(Self { set, preprocessor: preprocessor.clone(), metric, count })
     }
+}
 
-    /// Classifies the images of a model folder; `None` if `watch` returned false.
-    fn run(
+impl ValidationSet<ImageClassification> for ImageValidation {
+    fn validate(
         &self,
         candidate: Candidate<'_, ImageClassification>,
-        turn: Option<u64>,
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let options = LoadOptions { device: candidate.device.clone(), ..LoadOptions::default() };
@@ -72,36 +73,13 @@ impl ImageValidation {
             Metric::F1 => f1,
             _ => -loss,
         };
-        let sample = turn.map(|turn| {
-            let at = (turn as usize * 7) % self.count;
-            ValidationSample {
-                source: format!("image {at}"),
-                reference: name(at).to_owned(),
-                output: found[at].clone(),
-            }
+        let sample = stage.sample_of(self.count).map(|at| ValidationSample {
+            source: format!("image {at}"),
+            reference: name(at).to_owned(),
+            output: found[at].clone(),
         });
         let scores = BTreeMap::from([("accuracy".into(), accuracy), ("macro F1".into(), f1)]);
         Ok(Some(Validation { loss, scores, merit, labels: counts.labels(), sample }))
-    }
-}
-
-impl ValidationSet<ImageClassification> for ImageValidation {
-    fn validate(
-        &self,
-        candidate: Candidate<'_, ImageClassification>,
-        turn: u64,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        self.run(candidate, Some(turn), watch)
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, ImageClassification>,
-        _: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        self.run(candidate, None, watch)
     }
 
     fn counts(&self) -> (usize, usize) {

@@ -12,7 +12,8 @@ use super::dataset::{PackedEpoch, PackedText, TextSize};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
+    Candidate, Dataset as _, Stage, Validation, ValidationSample, ValidationSet, ValidationWatch,
+    unsupported_metric,
 };
 use crate::run_corpus::RunCorpus;
 
@@ -70,12 +71,7 @@ impl TextValidation {
     }
 
     /// A line of the text, continued by the model.
-    fn sample(
-        &self,
-        candidate: Candidate<'_, LanguageModelling>,
-        turn: u64,
-    ) -> Result<Option<ValidationSample>> {
-        let Some(at) = (turn as usize * 7).checked_rem(self.samples.len()) else { return Ok(None) };
+    fn sample(&self, candidate: Candidate<'_, LanguageModelling>, at: usize) -> Result<ValidationSample> {
         let [source, reference] = self.samples[at].clone();
         let options = LoadOptions { device: candidate.device.clone(), ..LoadOptions::default() };
         let generator = Generator::load(candidate.folder, &options)?;
@@ -87,7 +83,7 @@ impl TextValidation {
             ..GenerateOptions::default()
         };
         let output = generator.generate(&[&source], &options)?.remove(0).remove(0).text.trim().to_owned();
-        Ok(Some(ValidationSample { source, reference, output }))
+        Ok(ValidationSample { source, reference, output })
     }
 }
 
@@ -95,26 +91,14 @@ impl ValidationSet<LanguageModelling> for TextValidation {
     fn validate(
         &self,
         candidate: Candidate<'_, LanguageModelling>,
-        turn: u64,
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         if !watch(0, self.size.lines) {
             return Ok(None);
         }
-        let sample = self.sample(candidate, turn)?;
+        let sample = stage.sample_of(self.samples.len()).map(|at| self.sample(candidate, at)).transpose()?;
         Ok(Some(Validation { sample, ..self.validation(candidate)? }))
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, LanguageModelling>,
-        _: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        if !watch(0, self.size.lines) {
-            return Ok(None);
-        }
-        self.validation(candidate).map(Some)
     }
 
     fn counts(&self) -> (usize, usize) {

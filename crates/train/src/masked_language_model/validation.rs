@@ -15,8 +15,8 @@ use super::{MaskedLanguageModelling, NOT_COUNTED};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Batch as _, Candidate, Dataset as _, EpochBatches as _, Validation, ValidationSample, ValidationSet,
-    ValidationWatch, rounding, unsupported_metric,
+    Batch as _, Candidate, Dataset as _, EpochBatches as _, Stage, Validation, ValidationSample,
+    ValidationSet, ValidationWatch, rounding, unsupported_metric,
 };
 use crate::run_corpus::RunCorpus;
 
@@ -101,9 +101,8 @@ impl MaskedValidation {
     fn sample(
         &self,
         candidate: Candidate<'_, MaskedLanguageModelling>,
-        turn: u64,
+        at: usize,
     ) -> Result<Option<ValidationSample>> {
-        let Some(at) = (turn as usize * 7).checked_rem(self.samples.len()) else { return Ok(None) };
         let options = LoadOptions { device: candidate.device.clone(), ..LoadOptions::default() };
         let filler = Filler::load(candidate.folder, &options)?;
         let mut words = self.samples[at].clone();
@@ -142,20 +141,12 @@ impl ValidationSet<MaskedLanguageModelling> for MaskedValidation {
     fn validate(
         &self,
         candidate: Candidate<'_, MaskedLanguageModelling>,
-        turn: u64,
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let Some(found) = self.validation(candidate, watch)? else { return Ok(None) };
-        Ok(Some(Validation { sample: self.sample(candidate, turn)?, ..found }))
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, MaskedLanguageModelling>,
-        _: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        self.validation(candidate, watch)
+        let sample = stage.sample_of(self.samples.len()).map(|at| self.sample(candidate, at)).transpose()?;
+        Ok(Some(Validation { sample: sample.flatten(), ..found }))
     }
 
     fn counts(&self) -> (usize, usize) {

@@ -12,7 +12,8 @@ use super::dataset::{PointEpoch, PointRows};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
+    Candidate, Dataset as _, Stage, Validation, ValidationSample, ValidationSet, ValidationWatch,
+    unsupported_metric,
 };
 
 /// Rows answered between two checks for a stop request.
@@ -46,12 +47,13 @@ impl PointValidation {
             skipped: data.skipped().too_long,
         })
     }
+}
 
-    /// Validates with a beam size; `turn` selects the sample. `None` if `watch` returned false.
-    fn run(
+impl ValidationSet<Pointing> for PointValidation {
+    fn validate(
         &self,
         candidate: Candidate<'_, Pointing>,
-        (beam_size, turn): (usize, Option<u64>),
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
@@ -62,7 +64,7 @@ impl PointValidation {
             if !watch(found.len(), self.rows.len()) {
                 return Ok(None);
             }
-            let answers = engine.solve(part, SearchOptions { beam_size })?;
+            let answers = engine.solve(part, SearchOptions { beam_size: stage.beam_size(self.beam_size) })?;
             found.extend(answers.into_iter().map(|mut answers| answers.remove(0).order));
         }
         let pairs = self.rows.iter().zip(found.iter().map(Vec::as_slice));
@@ -74,8 +76,7 @@ impl PointValidation {
         all.extend(scores.tour.map(|ratio| ("tour".to_owned(), ratio)));
         all.extend(scores.area.map(|ratio| ("area".to_owned(), 100.0 * ratio)));
         all.extend(scores.triangles.map(|share| ("triangles".to_owned(), share)));
-        let sample = turn.map(|turn| {
-            let at = (turn as usize * 7) % self.rows.len();
+        let sample = stage.sample_of(self.rows.len()).map(|at| {
             let row = &self.rows[at];
             let labels = |order: &[u32]| {
                 order.iter().map(|&point| row.label(point as usize)).collect::<Vec<_>>().join(" ")
@@ -88,26 +89,6 @@ impl PointValidation {
         });
         let merit = if self.metric == Metric::Accuracy { scores.sequences } else { -loss };
         Ok(Some(Validation { loss, scores: all, merit, labels: Vec::new(), sample }))
-    }
-}
-
-impl ValidationSet<Pointing> for PointValidation {
-    fn validate(
-        &self,
-        candidate: Candidate<'_, Pointing>,
-        turn: u64,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        self.run(candidate, (self.beam_size, Some(turn)), watch)
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, Pointing>,
-        beam_size: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        self.run(candidate, (beam_size, None), watch)
     }
 
     fn counts(&self) -> (usize, usize) {

@@ -15,7 +15,7 @@ use crate::learner::Learner;
 use crate::log::Log;
 use crate::metrics_file::ValidLine;
 use crate::model_folder::ModelFolder;
-use crate::objective::{Candidate, Dataset as _, Objective, Validation, ValidationSet as _};
+use crate::objective::{Candidate, Dataset as _, Objective, Stage, Validation, ValidationSet as _};
 use crate::state::{TrainerState, ValidationRecord};
 
 use crate::{Error, Result};
@@ -93,7 +93,7 @@ impl<O: Objective> Run<'_, O> {
                 on_event(&Event::Validating { model: None, done, total });
                 !is_set(stop)
             };
-            let Some(found) = valid.validate(candidate, turn, &mut watch)? else {
+            let Some(found) = valid.validate(candidate, Stage::Checkpoint(turn), &mut watch)? else {
                 self.state.owes_validation = true;
                 return Ok(());
             };

@@ -14,7 +14,8 @@ use super::dataset::{Reader, Sentence, TaggedEpoch};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
+    Candidate, Dataset as _, Stage, Validation, ValidationSample, ValidationSet, ValidationWatch,
+    unsupported_metric,
 };
 use crate::run_corpus::RunCorpus;
 
@@ -109,30 +110,20 @@ impl ValidationSet<Tagging> for TaggedValidation {
     fn validate(
         &self,
         candidate: Candidate<'_, Tagging>,
-        turn: u64,
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
         let Some(found) = self.tag(candidate, watch)? else { return Ok(None) };
-        let at = (turn as usize * 7) % self.sentences.len();
-        let sentence = &self.sentences[at];
-        let sample = ValidationSample {
-            source: sentence.text.clone(),
-            reference: shown(sentence, sentence.tags.iter().map(|tag| Some(tag.as_str()))),
-            output: shown(sentence, found[at].iter().map(Option::as_deref)),
-        };
-        Ok(Some(self.validation(loss, &found, Some(sample))))
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, Tagging>,
-        _: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
-        let found = self.tag(candidate, watch)?;
-        Ok(found.map(|found| self.validation(loss, &found, None)))
+        let sample = stage.sample_of(self.sentences.len()).map(|at| {
+            let sentence = &self.sentences[at];
+            ValidationSample {
+                source: sentence.text.clone(),
+                reference: shown(sentence, sentence.tags.iter().map(|tag| Some(tag.as_str()))),
+                output: shown(sentence, found[at].iter().map(Option::as_deref)),
+            }
+        });
+        Ok(Some(self.validation(loss, &found, sample)))
     }
 
     fn counts(&self) -> (usize, usize) {

@@ -12,7 +12,8 @@ use super::dataset::{SpeechEpoch, SpeechRows};
 use crate::Result;
 use crate::config::{Metric, RunConfig};
 use crate::objective::{
-    Candidate, Dataset as _, Validation, ValidationSample, ValidationSet, ValidationWatch, unsupported_metric,
+    Candidate, Dataset as _, Stage, Validation, ValidationSample, ValidationSet, ValidationWatch,
+    unsupported_metric,
 };
 
 /// Sounds transcribed between two checks for a stop request.
@@ -53,19 +54,20 @@ impl SpeechValidation {
             skipped: skipped.too_long + skipped.empty,
         })
     }
+}
 
-    /// Validates with a beam size; `turn` selects the sample. `None` if `watch` returned false.
-    fn run(
+impl ValidationSet<Transcription> for SpeechValidation {
+    fn validate(
         &self,
         candidate: Candidate<'_, Transcription>,
-        (beam_size, turn): (usize, Option<u64>),
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, self.max_len)?;
         let options = LoadOptions { device: candidate.device.clone(), ..LoadOptions::default() };
         let engine = SpeechEngine::load(candidate.folder, &options)?;
         let options = TranscribeOptions {
-            beam_size: Some(beam_size),
+            beam_size: Some(stage.beam_size(self.beam_size)),
             max_tokens: Some(self.max_tokens),
             ..TranscribeOptions::default()
         };
@@ -85,13 +87,10 @@ impl SpeechValidation {
         let cer = Statistics::collect(&characters, &found, &references)?.score(&characters);
         let errors = Statistics::collect(&texts, &found, &references)?.score(&texts);
         let scores = BTreeMap::from([(words.name(), wer), (characters.name(), cer), (texts.name(), errors)]);
-        let sample = turn.map(|turn| {
-            let at = (turn as usize * 7) % self.sounds.len();
-            ValidationSample {
-                source: format!("sound {}", at + 1),
-                reference: self.references[at].clone(),
-                output: found[at].clone(),
-            }
+        let sample = stage.sample_of(self.sounds.len()).map(|at| ValidationSample {
+            source: format!("sound {}", at + 1),
+            reference: self.references[at].clone(),
+            output: found[at].clone(),
         });
         let merit = match self.metric {
             Metric::Wer => -wer,
@@ -99,26 +98,6 @@ impl SpeechValidation {
             _ => -loss,
         };
         Ok(Some(Validation { loss, scores, merit, labels: Vec::new(), sample }))
-    }
-}
-
-impl ValidationSet<Transcription> for SpeechValidation {
-    fn validate(
-        &self,
-        candidate: Candidate<'_, Transcription>,
-        turn: u64,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        self.run(candidate, (self.beam_size, Some(turn)), watch)
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, Transcription>,
-        beam_size: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        self.run(candidate, (beam_size, None), watch)
     }
 
     fn counts(&self) -> (usize, usize) {

@@ -13,7 +13,7 @@ use super::Translation;
 use super::dataset::{Dataset, DatasetOptions, EpochData};
 use crate::config::{Metric, ValidationConfig};
 use crate::objective::{
-    self, Candidate, Dataset as _, Validation, ValidationSample, ValidationWatch, unsupported_metric,
+    self, Candidate, Dataset as _, Stage, Validation, ValidationSample, ValidationWatch, unsupported_metric,
 };
 use crate::run_corpus::RunCorpus;
 use crate::vocabulary::Vocabulary;
@@ -96,11 +96,12 @@ impl objective::ValidationSet<Translation> for PairValidation {
     fn validate(
         &self,
         candidate: Candidate<'_, Translation>,
-        turn: u64,
+        stage: Stage,
         watch: ValidationWatch<'_>,
     ) -> Result<Option<Validation>> {
         let loss = candidate.cross_entropy(&self.batches, candidate.objective.max_len())?;
-        if self.config.metric == Metric::Loss {
+        let is_loss = self.config.metric == Metric::Loss;
+        if is_loss && matches!(stage, Stage::Checkpoint(_)) {
             return Ok(watch(0, self.sources.len()).then_some(Validation {
                 loss,
                 scores: BTreeMap::new(),
@@ -109,30 +110,16 @@ impl objective::ValidationSet<Translation> for PairValidation {
                 sample: None,
             }));
         }
-        let Some(translations) = self.translate(candidate, self.config.beam_size, watch)? else {
-            return Ok(None);
-        };
+        let beam_size = stage.beam_size(self.config.beam_size);
+        let Some(translations) = self.translate(candidate, beam_size, watch)? else { return Ok(None) };
         let (scores, merit) = self.scores(&translations)?;
-        let at = (turn as usize * 7) % self.sources.len();
-        let sample = ValidationSample {
+        let merit = if is_loss { -loss } else { merit };
+        let sample = stage.sample_of(self.sources.len()).map(|at| ValidationSample {
             source: self.sources[at].clone(),
             reference: self.references[at].clone(),
             output: translations[at].clone(),
-        };
-        Ok(Some(Validation { loss, scores, merit, labels: Vec::new(), sample: Some(sample) }))
-    }
-
-    fn validate_finished(
-        &self,
-        candidate: Candidate<'_, Translation>,
-        beam_size: usize,
-        watch: ValidationWatch<'_>,
-    ) -> Result<Option<Validation>> {
-        let loss = candidate.cross_entropy(&self.batches, candidate.objective.max_len())?;
-        let Some(translations) = self.translate(candidate, beam_size, watch)? else { return Ok(None) };
-        let (scores, merit) = self.scores(&translations)?;
-        let merit = if self.config.metric == Metric::Loss { -loss } else { merit };
-        Ok(Some(Validation { loss, scores, merit, labels: Vec::new(), sample: None }))
+        });
+        Ok(Some(Validation { loss, scores, merit, labels: Vec::new(), sample }))
     }
 }
 
