@@ -1,6 +1,6 @@
 //! `polyhead transcribe`: what is said in WAV files, as text, JSON or subtitles, with the times of words.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -143,9 +143,7 @@ impl Transcribe {
         if path != Path::new("-") {
             return Ok(wav::read(path, self.max_seconds)?);
         }
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes)?;
-        Ok(wav::decode(&bytes, "standard input", self.max_seconds)?)
+        Ok(wav::read_from(std::io::stdin().lock(), "standard input", self.max_seconds)?)
     }
 
     fn transcribe(&self, engine: &SpeechEngine, path: &Path) -> Result<()> {

@@ -10,8 +10,8 @@ use std::path::Path;
 use crate::{Error, Result};
 
 const MOST_CHANNELS: usize = 64;
-/// Bytes of a second that are read at most: 16 channels of 192,000 samples of 4 bytes.
-const MOST_BYTES_PER_SECOND: f64 = 12_288_000.0;
+/// Bytes in which the samples begin.
+const MOST_BEFORE_SAMPLES: u64 = 16 << 20;
 /// Lowest and highest number of samples per second.
 const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
 
@@ -48,21 +48,38 @@ impl Format {
     }
 }
 
-/// Reads a WAV file of at most `most_seconds` seconds, which is checked before it is decoded.
+/// Reads a WAV file of at most `most_seconds` seconds; of a longer one the header.
 ///
 /// # Errors
 /// If it cannot be read, is no WAV file of a known format, is empty or too long.
 pub fn read(path: &Path, most_seconds: f64) -> Result<Sound> {
-    let unreadable = |error| polyhead_text::Error::io(path, "read", error);
-    let mut file = File::open(path).map_err(|error| polyhead_text::Error::io(path, "open", error))?;
-    let name = path.display().to_string();
+    let file = File::open(path).map_err(|error| polyhead_text::Error::io(path, "open", error))?;
+    read_from(file, &path.display().to_string(), most_seconds)
+}
+
+/// As [`read`], from any reader, which may have no end; `name` is its name in messages.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(mut from: impl Read, name: &str, most_seconds: f64) -> Result<Sound> {
     let mut bytes = Vec::new();
-    file.by_ref().take(12).read_to_end(&mut bytes).map_err(unreadable)?;
-    check_riff(&bytes, &name)?;
-    // The header of a longer sound is enough to refuse it.
-    let most = (most_seconds.clamp(0.0, 1e6) * MOST_BYTES_PER_SECOND) as u64;
-    file.take(most.saturating_add(1 << 20)).read_to_end(&mut bytes).map_err(unreadable)?;
-    decode(&bytes, &name, most_seconds)
+    let mut read = |bytes: &mut Vec<u8>, count: u64| {
+        let found = from.by_ref().take(count).read_to_end(bytes);
+        found.map_err(|error| polyhead_text::Error::io(Path::new(name), "read", error))
+    };
+    read(&mut bytes, MOST_BEFORE_SAMPLES)?;
+    // What is wrong with a header, decoding says below.
+    if let Ok(header) = Header::find(&bytes, name) {
+        // One second more than is allowed, so that a sound of unknown size is refused.
+        let allowed = (most_seconds.max(0.0) + 1.0) * f64::from(header.format.rate);
+        let allowed = (allowed as usize).saturating_mul(header.format.bytes_of_frame());
+        if header.size.is_none_or(|size| size <= allowed) {
+            let end = header.start.saturating_add(header.size.unwrap_or(allowed));
+            let more = end.saturating_sub(bytes.len()) as u64;
+            read(&mut bytes, more)?;
+        }
+    }
+    decode(&bytes, name, most_seconds)
 }
 
 /// The sound in the bytes of a WAV file; `name` is its name in messages.
@@ -70,33 +87,53 @@ pub fn read(path: &Path, most_seconds: f64) -> Result<Sound> {
 /// # Errors
 /// If it is no WAV file of a known format, is empty or too long.
 pub fn decode(bytes: &[u8], name: &str, most_seconds: f64) -> Result<Sound> {
-    check_riff(bytes, name)?;
-    let (mut format, mut rest) = (None, bytes.get(12..).unwrap_or_default());
-    while let Some((header, after)) = rest.split_first_chunk::<8>() {
-        let (kind, size) = header.split_at(4);
-        let size = u32::from_le_bytes([size[0], size[1], size[2], size[3]]) as usize;
-        let chunk = &after[..size.min(after.len())];
-        match kind {
-            b"fmt " => format = Some(read_format(chunk, name)?),
-            b"data" => {
-                let Some(format) = format else {
-                    let message = "samples before their format, expected a chunk \"fmt \" first";
-                    return Err(Error::at(name, message, HINT));
-                };
-                // Programs that write to a pipe do not know the size, and write 0 or the largest number.
-                let is_open = size == 0 || size >= 0xffff_ff00;
-                let samples = if is_open { after } else { chunk };
-                let missing = if is_open { 0 } else { size - chunk.len() };
-                return samples_of(samples, format, (name, missing, most_seconds));
+    let Header { format, start, size } = Header::find(bytes, name)?;
+    let after = &bytes[start..];
+    let samples = &after[..size.unwrap_or(after.len()).min(after.len())];
+    let missing = size.map_or(0, |size| size - samples.len());
+    samples_of(samples, format, (name, missing, most_seconds))
+}
+
+/// What stands before the samples.
+struct Header {
+    format: Format,
+    /// Place of the first sample.
+    start: usize,
+    /// Bytes of all samples; `None` if the file ends with them.
+    size: Option<usize>,
+}
+
+impl Header {
+    /// The header at the beginning of `bytes`, up to the samples.
+    fn find(bytes: &[u8], name: &str) -> Result<Self> {
+        check_riff(bytes, name)?;
+        let (mut format, mut at) = (None, 12_usize);
+        while let Some((header, after)) = bytes.get(at..).and_then(<[u8]>::split_first_chunk::<8>) {
+            let (kind, size) = header.split_at(4);
+            let size = u32::from_le_bytes([size[0], size[1], size[2], size[3]]) as usize;
+            match kind {
+                b"fmt " => format = Some(read_format(&after[..size.min(after.len())], name)?),
+                b"data" => {
+                    let Some(format) = format else {
+                        let message = "samples before their format, expected a chunk \"fmt \" first";
+                        return Err(Error::at(name, message, HINT));
+                    };
+                    // Programs that write to a pipe do not know the size, and write 0 or the largest number.
+                    let is_open = size == 0 || size >= 0xffff_ff00;
+                    return Ok(Self { format, start: at + 8, size: (!is_open).then_some(size) });
+                }
+                _ => {}
             }
-            _ => {}
+            // Chunks have even sizes.
+            at = at.saturating_add(8).saturating_add(size).saturating_add(size % 2);
         }
-        // Chunks have even sizes.
-        rest = after.get(size.saturating_add(size % 2)..).unwrap_or_default();
+        let message = if format.is_some() {
+            "no samples: there is no chunk \"data\""
+        } else {
+            "no format and no samples"
+        };
+        Err(Error::at(name, message, HINT))
     }
-    let message =
-        if format.is_some() { "no samples: there is no chunk \"data\"" } else { "no format and no samples" };
-    Err(Error::at(name, message, HINT))
 }
 
 /// The tag of a format whose own tag follows later.

@@ -418,5 +418,11 @@ fn broken_and_huge_sounds_are_refused_or_noted() {
     std::fs::write(&path, long).unwrap();
     let found = wav::read(&path, 3_600.0).unwrap_err().to_string();
     assert!(found.contains("62500 s of sound, expected at most 3600 s"), "{found}");
+    // A stream without an end, whose header does not know the size.
+    let mut open = wav_file(1, 16, 1, 8_000, &[0; 16_000]);
+    open[at - 4..at].copy_from_slice(&u32::MAX.to_le_bytes());
+    let endless = std::io::Read::chain(&open[..], std::io::repeat(0));
+    let found = wav::read_from(endless, "pipe", 2_000.0).unwrap_err().to_string();
+    assert!(found.contains("pipe: 2001 s of sound, expected at most 2000 s"), "{found}");
     assert!(wav::read(&folder.path().join("none.wav"), 1.0).unwrap_err().to_string().contains("cannot open"));
 }
