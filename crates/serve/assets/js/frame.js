@@ -88,6 +88,12 @@ export function frame(app, views, sentence) {
   show();
 }
 
+/** Shows the view of an example that was chosen at the address `begun`; who has gone to another view meanwhile stays there. */
+export function arrive(app, view, begun) {
+  if (location.hash === `#${view}`) app.emit("focus");
+  else if (location.hash === begun) location.hash = view;
+}
+
 function footer(app) {
   const { name, parameters, sites, d_model: width } = app.model;
   const stacks = [...new Map(sites.map((site) => [site.stack, site])).values()];

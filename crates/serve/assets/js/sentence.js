@@ -4,6 +4,7 @@ import { element, replace } from "./dom.js";
 import { checkbox, list, slider } from "./controls.js";
 import { languageName } from "./format.js";
 import { errorText } from "./api.js";
+import { arrive } from "./frame.js";
 import { EXAMPLES, codeOf, isPossible } from "./examples.js";
 import { resultBlock } from "./result.js";
 
@@ -74,19 +75,16 @@ export function sentenceBar(app) {
     });
   }
   /** Runs an example and shows what it claims. */
-  async function show(own) {
+  async function show(own, begun = location.hash) {
     text.value = own.text;
     from?.set(codeOf(own.from, sources) ?? "");
     to?.set(codeOf(own.to, languages) ?? "");
     asIs.set(false);
-    const begun = location.hash;
     await send();
     if (!app.trace || app.request.text !== own.text) return;
     const claim = await own.claim(app);
     if (claim) result.claim(claim);
-    if (location.hash === `#${own.view}`) app.emit("focus");
-    // Who has gone to another view meanwhile stays there.
-    else if (location.hash === begun) location.hash = own.view;
+    arrive(app, own.view, begun);
   }
   const say = (message, isBad = false) => {
     status.classList.toggle("bad", isBad);
@@ -103,7 +101,8 @@ export function sentenceBar(app) {
   });
   return {
     node: element("section", { "aria-label": "Sentence" }, node, status, result.node),
-    start: () => show(EXAMPLES[0]),
+    // A link to a view shows that view.
+    start: () => show(EXAMPLES[0], ""),
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { element, replace } from "./dom.js";
 import { errorText } from "./api.js";
+import { arrive } from "./frame.js";
 
 /**
  * The bar; it runs requests of `app` and shows their status. `settings` are nodes beside the examples, which are
@@ -50,17 +51,14 @@ export function textBar(app, { placeholder, settings, examples, request, choose,
     app.place = { position: 0, token: null };
     return app.run(request(text.value));
   }
-  async function show(own) {
+  async function show(own, begun = location.hash) {
     text.value = own.text;
     choose(own);
-    const begun = location.hash;
     await send();
     if (!app.trace || app.request.text !== own.text) return;
     const found = await own.claim?.(app);
     replace(claim, found ?? null);
-    if (location.hash === `#${own.view}`) app.emit("focus");
-    // Who has gone to another view meanwhile stays there.
-    else if (location.hash === begun) location.hash = own.view;
+    arrive(app, own.view, begun);
   }
   const say = (message, isBad = false) => {
     status.classList.toggle("bad", isBad);
@@ -79,6 +77,7 @@ export function textBar(app, { placeholder, settings, examples, request, choose,
   });
   return {
     node: element("section", { "aria-label": "Text" }, form, status, outcome),
-    start: () => show(examples[0]),
+    // A link to a view shows that view.
+    start: () => show(examples[0], ""),
   };
 }

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { defaultModel, explore, translated } from "./program.mjs";
+import { defaultModel, explore, languageModel, tinyModel, translated } from "./program.mjs";
 import { browser, open, shoot, view } from "./page.mjs";
 
 /** Texts of every kind, with their languages; see texts.py. */
@@ -93,6 +93,21 @@ test("the page shows the translation, what the model read, and notes; errors cle
     page.faults.filter((fault) => !fault.includes("503")),
     [],
   );
+});
+
+test("a link to a view shows that view", async (t) => {
+  const found = await browser(t);
+  for (const [model, id] of [
+    [tinyModel, "lessons/lookup"],
+    [languageModel, "heads"],
+  ]) {
+    const page = await open(found, `${await explore(t, model)}#${id}`);
+    await page.locator(".status").filter({ hasText: /tokens/ }).first().waitFor({ state: "attached" });
+    await page.waitForTimeout(300);
+    assert.equal(new URL(page.url()).hash, `#${id}`);
+    assert.ok(await page.locator(`#view-${id.split("/")[0]}`).isVisible());
+    assert.deepEqual(page.faults, []);
+  }
 });
 
 test("examples set languages, view, layer and head, and show what they claim", async (t) => {
