@@ -1,4 +1,4 @@
-//! Metrics on strings: BLEU, chrF, TER, ROUGE, accuracy and error rates.
+//! Metrics on strings: BLEU, chrF, TER, ROUGE, accuracy, error rates, and correlation of numbers.
 //!
 //! Every metric maps a sentence to a vector of sufficient statistics, and a sum of such vectors to a score. A sentence
 //! score is that of one vector, a corpus score that of the sum over the corpus, and the score of a bootstrap sample
@@ -26,6 +26,7 @@ pub mod accuracy;
 pub mod bleu;
 pub mod bootstrap;
 pub mod chrf;
+pub mod correlation;
 pub mod error_rate;
 pub mod labels;
 mod ngrams;
@@ -41,6 +42,7 @@ pub use accuracy::{Accuracy, SequenceErrorRate};
 pub use bleu::{Bleu, BleuOptions, BleuScore, Smoothing};
 pub use bootstrap::{Bootstrap, Interval};
 pub use chrf::{Chrf, ChrfOptions};
+pub use correlation::{pearson, spearman};
 pub use error_rate::{EditUnit, TokenErrorRate};
 pub use labels::{LabelCounts, LabelScore};
 pub use randomization::Randomization;

@@ -8,8 +8,8 @@ use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
 use super::{
-    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, RunConfig, SoundConfig,
-    TokenizerConfig, VocabularySharing, model,
+    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, Metric, RunConfig,
+    SoundConfig, TokenizerConfig, ValidationConfig, VocabularySharing, model,
 };
 use crate::task::Task;
 use crate::{Error, Result};
@@ -229,6 +229,16 @@ fn check_objective(config: &RunConfig) -> Result<()> {
         let message = format!("settings of task = {:?}, but task = {:?}", own.name(), task.name());
         return Err(Error::config(*section, message, format!("leave [{section}] out")));
     }
+    let ValidationConfig { metric, judged, .. } = &config.validation;
+    if let (Some(path), true) = (judged, *task != Task::Contrastive) {
+        let message = format!("{} for task = {:?}, which makes no vectors", path.display(), task.name());
+        return Err(Error::config("validation.judged", message, "leave it out"));
+    }
+    if *metric == Metric::Spearman && *task == Task::Contrastive && judged.is_none() {
+        let message = "\"spearman\" without pairs that have scores";
+        let hint = "give them as validation.judged = \"FILE\": two texts and a number on each line";
+        return Err(Error::config("validation.metric", message, hint));
+    }
     if matches!(task, Task::MaskedLanguageModel | Task::Contrastive) && config.train.r_drop > 0.0 {
         let message = format!("{} for task = {:?}, expected 0", config.train.r_drop, task.name());
         return Err(Error::config("train.r_drop", message, "leave it out"));
@@ -356,7 +366,7 @@ fn paths_from(table: &mut Table, folder: &Path) {
         }
     };
     within(table, &["out", "init"]);
-    for (section, key) in [("tokenizer", "file"), ("embeddings", "init")] {
+    for (section, key) in [("tokenizer", "file"), ("embeddings", "init"), ("validation", "judged")] {
         if let Some(Value::Table(section)) = table.get_mut(section) {
             within(section, &[key]);
         }
@@ -425,7 +435,6 @@ fn unknown_or(message: &str, place: &str, origin: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Metric;
 
     const SMALLEST: &str =
         "[data]\ntrain = { source = \"a.en\", target = \"a.de\" }\n[train]\nmax_steps = 9\n";

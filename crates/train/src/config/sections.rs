@@ -1,5 +1,7 @@
 //! Recipe sections about training.
 
+use std::path::PathBuf;
+
 use polyhead_tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +115,8 @@ pub enum Metric {
     F1,
     /// Word error rate of transcribed sounds; lower is better. Default of speech recognisers.
     Wer,
+    /// Spearman's correlation of cosines with the scores of `validation.judged`; higher is better.
+    Spearman,
     /// Cross-entropy of the references; lower is better.
     Loss,
 }
@@ -127,6 +131,7 @@ impl Metric {
             Self::Accuracy => "accuracy",
             Self::F1 => "f1",
             Self::Wer => "wer",
+            Self::Spearman => "spearman",
             Self::Loss => "loss",
         }
     }
@@ -134,7 +139,7 @@ impl Metric {
     /// The metric's own value of a score that is higher for better models.
     pub(crate) fn value(self, merit: f64) -> f64 {
         match self {
-            Self::Bleu | Self::Chrf | Self::Accuracy | Self::F1 => merit,
+            Self::Bleu | Self::Chrf | Self::Accuracy | Self::F1 | Self::Spearman => merit,
             Self::Errors | Self::Wer | Self::Loss => -merit,
         }
     }
@@ -154,6 +159,9 @@ pub struct ValidationConfig {
     /// Metric that chooses the best checkpoint; default: `bleu`, of classifiers `accuracy`, of taggers `f1`, of speech
     /// recognisers `wer`.
     pub metric: Metric,
+    /// File of two texts and a score of their similarity on each line, between tabs, as in STS-B; for models of text vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<PathBuf>,
     /// Tokenisation of BLEU: `13a`, `none` for tokenised text, and the others of `polyhead score`; default: `13a`.
     pub tokenize: String,
     /// Beam size in validation; default: 1.
@@ -171,6 +179,7 @@ impl Default for ValidationConfig {
             every_epochs: 1,
             every_minutes: 0.0,
             metric: Metric::Bleu,
+            judged: None,
             tokenize: "13a".into(),
             beam_size: 1,
             max_pairs: 0,

@@ -5,6 +5,7 @@
 //! `symmetric` its mean with the same from targets to sources.
 
 mod dataset;
+mod judged;
 pub(crate) mod modules;
 mod validation;
 

@@ -174,7 +174,7 @@ impl PairValidation {
                 score(&chrf)?;
                 score(&bleu)?
             }
-            Metric::Chrf | Metric::Loss | Metric::Accuracy | Metric::F1 | Metric::Wer => {
+            Metric::Chrf | Metric::Loss | Metric::Accuracy | Metric::F1 | Metric::Wer | Metric::Spearman => {
                 score(&bleu)?;
                 score(&chrf)?
             }

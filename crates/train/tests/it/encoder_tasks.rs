@@ -230,6 +230,59 @@ fn text_vectors_of_pairs_are_near_each_other() {
 }
 
 #[test]
+fn judged_pairs_choose_the_best_vectors() {
+    let folder = tempfile::tempdir().unwrap();
+    // Texts of the same number, of one common digit, of none.
+    let judged = "a\tb\tscore\n4 2\tfour and two\t5\n7 1\tseven and one\t4.5\n\n3 3\tthree and nine\t2\n8 5\tone and five\t2\n\
+                  6 4\tzero and two\t0\n9 9\ttwo and three\t0.5\n";
+    std::fs::write(folder.path().join("judged.tsv"), judged).unwrap();
+    let settings = [
+        "train.max_steps=120",
+        "validation.every_steps=120",
+        "train.accumulate=1",
+        "validation.metric=spearman",
+        &format!("validation.judged={}", folder.path().join("judged.tsv").display()),
+    ];
+    let mut config = config(folder.path(), TASKS[1], &settings).unwrap();
+    let mut validated = None;
+    train(&config, RunOptions::default(), &mut |event| {
+        if let Event::Validated { line, .. } = event {
+            validated = Some(line.clone());
+        }
+    })
+    .unwrap();
+    let found = validated.unwrap().scores["spearman"];
+    let encoder = TextEncoder::load(config.out.join("model"), &LoadOptions::default()).unwrap();
+    let cosine_of = |line: &str| {
+        let texts: Vec<&str> = line.split('\t').take(2).collect();
+        let vectors = encoder.embed(&texts, LongTexts::Refuse).unwrap();
+        let vectors: Vec<_> = vectors.into_iter().map(|found| found.unwrap().vector).collect();
+        cosine(&vectors[0], &vectors[1])
+    };
+    let lines: Vec<&str> = judged.lines().skip(1).filter(|line| !line.is_empty()).collect();
+    let cosines: Vec<f64> = lines.iter().map(|line| cosine_of(line)).collect();
+    // Ranks of the scores 5, 4.5, 2, 2, 0, 0.5, and of the cosines; no two of these are equal.
+    let judged_ranks = [6.0, 5.0, 3.5, 3.5, 1.0, 2.0];
+    let rank = |value: f64| cosines.iter().filter(|&&own| own <= value).count() as f64;
+    let covariance: f64 =
+        judged_ranks.iter().zip(&cosines).map(|(own, &value)| (own - 3.5) * (rank(value) - 3.5)).sum();
+    let expected = 100.0 * covariance / (17.0_f64 * 17.5).sqrt();
+    assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
+    assert!(found > 60.0, "{found}");
+
+    for (line, expected) in [
+        ("4 2\tfour and two\tvery\n", "judged.tsv:2: 3 columns, expected two texts and a number"),
+        ("4 2\tfour and two\n", "judged.tsv:2: 2 columns, expected two texts and a number"),
+        ("", "judged.tsv: 1 judged pairs, expected at least 2"),
+    ] {
+        std::fs::write(folder.path().join("judged.tsv"), format!("4 2\tfour and two\t5\n{line}")).unwrap();
+        config.out = folder.path().join(expected);
+        let error = toy::run(&config, RunOptions::default(), 1).0.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn a_classifier_starts_from_folders_of_each_layout() {
     use CheckpointLayout::{Bert, Distilbert, Modernbert, Mpnet, Roberta};
     for (layout, head, expected) in [
@@ -316,6 +369,12 @@ fn settings_that_do_not_fit_the_task_are_refused() {
         (TASKS[0], "validation.metric=bleu", "expected accuracy or loss"),
         (TASKS[0], "model.model_type=transformer_encoder", "expected a BERT-like encoder"),
         (TASKS[1], "contrastive.temperature=0", "contrastive.temperature: 0, expected a number above 0"),
+        (
+            TASKS[0],
+            "validation.judged=x.tsv",
+            "x.tsv for task = \"masked-language-model\", which makes no vectors",
+        ),
+        (TASKS[1], "validation.metric=spearman", "\"spearman\" without pairs that have scores"),
         (TASKS[1], "data.max_length=2", "no usable pair (0 with an empty text, 86 too long)"),
         (TASKS[1], "data.train={ text = 'text.txt' }", "a text file, expected pairs"),
     ] {

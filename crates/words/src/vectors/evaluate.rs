@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use polyhead_text::lines::Lines;
+use polyhead_text::metrics::{pearson, spearman};
 
 use super::WordVectors;
 use super::nearest::{Cosines, cosine};
@@ -107,7 +108,7 @@ pub fn similarity(vectors: &WordVectors, pairs: &[JudgedPair]) -> Agreement {
     let column = |at: usize| compared.iter().map(|row| row[at]).collect::<Vec<f64>>();
     let (judged, found) = (column(0), column(1));
     Agreement {
-        spearman: pearson(&ranks(&judged), &ranks(&found)),
+        spearman: spearman(&judged, &found),
         pearson: pearson(&judged, &found),
         found: compared.len(),
         pairs: pairs.len(),
@@ -165,51 +166,4 @@ pub fn analogies(
         }
     }
     answers
-}
-
-/// Ranks from 1; equal values share the mean of theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut from = 0;
-    while from < order.len() {
-        let equal = order[from..].iter().take_while(|&&at| values[at] == values[order[from]]).count();
-        for &at in &order[from..from + equal] {
-            ranks[at] = from as f64 + f64::midpoint(equal as f64, 1.0);
-        }
-        from += equal;
-    }
-    ranks
-}
-
-/// Pearson's correlation; 0 if a side does not vary.
-fn pearson(a: &[f64], b: &[f64]) -> f64 {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let (mean_a, mean_b) = (mean(a), mean(b));
-    let (mut ab, mut aa, mut bb) = (0.0, 0.0, 0.0);
-    for (a, b) in a.iter().zip(b) {
-        let (a, b) = (a - mean_a, b - mean_b);
-        ab += a * b;
-        aa += a * a;
-        bb += b * b;
-    }
-    if aa > 0.0 && bb > 0.0 { ab / (aa * bb).sqrt() } else { 0.0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equal_values_share_a_rank() {
-        assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [3.5, 1.0, 3.5, 2.0]);
-    }
-
-    /// Spearman's ρ of ranks 1 2 3 4 5 and 2 1 4 3 5 is 1 − 6·4/(5·24) = 0.8.
-    #[test]
-    fn correlation_by_hand() {
-        let rho = pearson(&ranks(&[1.0, 2.0, 3.0, 4.0, 5.0]), &ranks(&[20.0, 10.0, 40.0, 30.0, 50.0]));
-        assert!((rho - 0.8).abs() < 1e-12);
-    }
 }
