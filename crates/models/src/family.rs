@@ -21,7 +21,7 @@ use crate::transformer::language_model::Biases;
 use crate::transformer::{
     Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig, describe,
 };
-use crate::vision::{ImagePooling, ImageSpec, ImageTokens, VisionConfig};
+use crate::vision::{ImagePooling, ImageSpec, ImageStem, ImageTokens, VisionConfig};
 use crate::window::{WindowEncoderConfig, WindowInput, WindowLanguageModelConfig};
 
 /// The config of a model family.
@@ -595,7 +595,9 @@ impl Family for VisionConfig {
     fn more_examples() -> Vec<Self> {
         let mean = Self { tokens: ImageTokens::None, pooling: ImagePooling::Mean, ..Self::example() };
         let both = Self { tokens: ImageTokens::Distilled, pooling: ImagePooling::Both, ..Self::example() };
-        vec![mean, both]
+        let stem = ImageStem::Convolutions;
+        let convolutions = Self { stem, patch_size: 4, ..Self::example() };
+        vec![mean, both, convolutions]
     }
 
     fn with_data(&self, data: &DataSpec) -> Self {

@@ -9,7 +9,8 @@
 
 pub mod averaging;
 pub mod checkpoint;
-pub mod copying;
+pub mod convolution;
+mod copying;
 pub mod decode;
 pub mod encoder;
 pub mod error;

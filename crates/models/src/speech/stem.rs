@@ -1,16 +1,15 @@
 //! The convolutional stem: two convolutions over time with kernels of 3 and GELU; the second has a stride of 2.
 //!
-//! A convolution is one product: y_t = W · [x_{s·t−1}; x_{s·t}; x_{s·t+1}] + b, with the inputs gathered by index.
+//! y_t = GELU(W · [x_{s·t−1}; x_{s·t}; x_{s·t+1}] + b)
 
 use polyhead_attention::layers::Linear;
 use polyhead_attention::{Builder, Pass};
-use polyhead_tensor::ops::embedding::{EmbeddingOptions, embedding};
-use polyhead_tensor::ops::linear::{Activation, LinearOptions};
+use polyhead_tensor::Var;
 use polyhead_tensor::ops::shape::concat;
-use polyhead_tensor::{Indices, Var};
 
 use super::frames::{Frames, TAPS};
 use crate::Result;
+use crate::convolution::convolution;
 
 /// The two convolutions.
 #[derive(Debug, Clone)]
@@ -40,16 +39,4 @@ impl Stem {
         let table = concat(pass.tape, &[&x, &Var::constant(frames.zeros())], 0)?;
         convolution(pass, &self.second, &table, (frames.second(), rows, frames.positions()))
     }
-}
-
-fn convolution(
-    pass: &Pass<'_>,
-    kernel: &Linear,
-    table: &Var,
-    (taps, rows, outputs): (&Indices, usize, usize),
-) -> Result<Var> {
-    let width = table.shape()[1];
-    let x = embedding(pass.tape, taps, outputs * TAPS, table, &EmbeddingOptions::default())?;
-    let options = LinearOptions { activation: Activation::Gelu, dropout: 0.0 };
-    Ok(kernel.forward_with(pass, &x.reshaped(&[rows, outputs, TAPS * width]), options)?)
 }

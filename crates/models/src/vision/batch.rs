@@ -1,21 +1,28 @@
 //! Images of a batch as integer lists, so that a GPU can record a training step for each shape.
 //!
-//! Pixels travel as the bits of f32 numbers, cut into patches: the projection of all patches is then one matrix product.
+//! Pixels travel as the bits of f32 numbers, cut into patches: the projection of all patches is then one matrix product. Before
+//! convolutions a patch is a pixel, and the batch also has the inputs of each of their outputs.
 
 use polyhead_tensor::{Device, Indices, Result, Tensor};
+
+use super::stem::KERNEL;
+use super::{ImageStem, VisionConfig};
 
 /// Images of a batch, all of one size, cut into patches.
 #[derive(Debug, Clone)]
 pub struct Images {
-    /// rows × patches × patch width, the bits of f32; a patch has its channels one after the other, each row by row.
+    /// rows × patches × patch width, the bits of f32; a patch has its channels one after the other, each row by row. Before
+    /// convolutions a patch is a pixel.
     pixels: Indices,
     /// rows × learned tokens: their numbers.
     tokens: Indices,
     /// Number of patches of each row.
     lengths: Indices,
+    /// The inputs of each output of each convolution.
+    taps: Vec<Indices>,
     rows: usize,
     grid: [usize; 2],
-    patch_width: usize,
+    pixels_shape: [usize; 3],
 }
 
 impl Images {
@@ -26,33 +33,30 @@ impl Images {
     /// If an image has another size.
     pub(super) fn new<'a>(
         rows: impl Iterator<Item = Option<&'a [f32]>>,
-        [channels, height, width]: [usize; 3],
-        patch_size: usize,
-        n_tokens: usize,
+        size: [usize; 2],
+        config: &VisionConfig,
     ) -> Self {
-        let grid = [height / patch_size, width / patch_size];
-        let patch_width = channels * patch_size * patch_size;
-        let n_patches = grid[0] * grid[1];
+        let VisionConfig { channels, patch_size, stem, .. } = *config;
+        let grid = size.map(|side| side / patch_size);
+        let (side, cells) = match stem {
+            ImageStem::Projection => (patch_size, grid),
+            ImageStem::Convolutions => (1, grid.map(|count| count * patch_size)),
+        };
+        let cut = Cut { channels, size, side, cells };
         let (mut pixels, mut n_rows) = (Vec::new(), 0);
         for row in rows {
             n_rows += 1;
-            let Some(image) = row else {
-                pixels.resize(n_rows * n_patches * patch_width, 0);
-                continue;
-            };
-            assert!(image.len() == channels * height * width, "{} numbers", image.len());
-            for patch in 0..n_patches {
-                let [top, left] = [patch / grid[1] * patch_size, patch % grid[1] * patch_size];
-                for line in 0..channels * patch_size {
-                    let (channel, y) = (line / patch_size, top + line % patch_size);
-                    let start = (channel * height + y) * width + left;
-                    pixels.extend(image[start..start + patch_size].iter().map(|number| number.to_bits()));
-                }
+            match row {
+                Some(image) => cut.append(image, &mut pixels),
+                None => pixels.resize(n_rows * cut.numbers(), 0),
             }
         }
-        let tokens = (0..n_rows).flat_map(|_| 0..n_tokens as u32).collect();
-        let lengths = vec![n_patches as u32; n_rows].into();
-        Self { pixels: pixels.into(), tokens, lengths, rows: n_rows, grid, patch_width }
+        let levels = (0..config.convolutions().len()).map(|level| cells.map(|count| count >> level));
+        let taps = levels.map(|inputs| taps(n_rows, inputs)).collect();
+        let tokens = (0..n_rows).flat_map(|_| 0..config.n_tokens() as u32).collect();
+        let lengths = vec![(grid[0] * grid[1]) as u32; n_rows].into();
+        let pixels_shape = [n_rows, cells[0] * cells[1], channels * side * side];
+        Self { pixels: pixels.into(), tokens, lengths, taps, rows: n_rows, grid, pixels_shape }
     }
 
     /// Number of images.
@@ -66,14 +70,20 @@ impl Images {
     }
 
     /// All its integer lists.
-    pub fn lists(&self) -> [&Indices; 3] {
-        [&self.pixels, &self.tokens, &self.lengths]
+    pub fn lists(&self) -> Vec<&Indices> {
+        [&self.pixels, &self.tokens, &self.lengths].into_iter().chain(&self.taps).collect()
     }
 
     /// A batch of the same shape with other lists, which may be on a GPU.
+    ///
+    /// # Panics
+    /// If there are not as many lists.
     #[must_use]
-    pub fn with(&self, [pixels, tokens, lengths]: [Indices; 3]) -> Self {
-        Self { pixels, tokens, lengths, ..*self }
+    pub fn with(&self, lists: &[Indices]) -> Self {
+        let [pixels, tokens, lengths, taps @ ..] = lists else { panic!("{} lists", lists.len()) };
+        assert!(taps.len() == self.taps.len(), "{} lists", lists.len());
+        let [pixels, tokens, lengths] = [pixels, tokens, lengths].map(Clone::clone);
+        Self { pixels, tokens, lengths, taps: taps.to_vec(), ..*self }
     }
 
     /// The batch on `device`.
@@ -81,13 +91,19 @@ impl Images {
     /// # Errors
     /// If the device fails.
     pub fn to_device(&self, device: &Device) -> Result<Self> {
-        let [pixels, tokens, lengths] = self.lists().map(|list| list.to_device(device));
-        Ok(self.with([pixels?, tokens?, lengths?]))
+        let lists: Result<Vec<Indices>> =
+            self.lists().into_iter().map(|list| list.to_device(device)).collect();
+        Ok(self.with(&lists?))
     }
 
-    /// rows × patches × patch width.
-    pub(super) fn patches(&self) -> Tensor {
-        Tensor::from_bits(&[self.rows, self.grid[0] * self.grid[1], self.patch_width], &self.pixels)
+    /// rows × patches × patch width; before convolutions, rows × pixels × channels.
+    pub(super) fn pixels(&self) -> Tensor {
+        Tensor::from_bits(&self.pixels_shape, &self.pixels)
+    }
+
+    /// The inputs of each output of each convolution.
+    pub(super) fn taps(&self) -> &[Indices] {
+        &self.taps
     }
 
     /// rows × learned tokens: their numbers.
@@ -101,6 +117,52 @@ impl Images {
     }
 }
 
+/// How an image is cut.
+struct Cut {
+    channels: usize,
+    size: [usize; 2],
+    /// Height and width of a piece.
+    side: usize,
+    /// Rows and columns of pieces.
+    cells: [usize; 2],
+}
+
+impl Cut {
+    /// Numbers of an image after cutting.
+    fn numbers(&self) -> usize {
+        self.cells[0] * self.cells[1] * self.channels * self.side * self.side
+    }
+
+    /// Appends the pieces of an image.
+    fn append(&self, image: &[f32], pixels: &mut Vec<u32>) {
+        let Self { channels, size: [height, width], side, cells } = *self;
+        assert!(image.len() == channels * height * width, "{} numbers", image.len());
+        for piece in 0..cells[0] * cells[1] {
+            let [top, left] = [piece / cells[1] * side, piece % cells[1] * side];
+            for line in 0..channels * side {
+                let (channel, y) = (line / side, top + line % side);
+                let start = (channel * height + y) * width + left;
+                pixels.extend(image[start..start + side].iter().map(|number| number.to_bits()));
+            }
+        }
+    }
+}
+
+/// The inputs of each output of a convolution with a stride of 2 over a grid; outside of it, its edge.
+fn taps(rows: usize, [height, width]: [usize; 2]) -> Indices {
+    let mut indices = Vec::with_capacity(rows * height * width / 4 * KERNEL * KERNEL);
+    for row in 0..rows {
+        for (y, x) in (0..height).step_by(2).flat_map(|y| (0..width).step_by(2).map(move |x| (y, x))) {
+            for tap in 0..KERNEL * KERNEL {
+                let [y, x] = [(y, tap / KERNEL, height), (x, tap % KERNEL, width)]
+                    .map(|(at, offset, end)| (at + offset).saturating_sub(1).min(end - 1));
+                indices.push(((row * height + y) * width + x) as u32);
+            }
+        }
+    }
+    indices.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,13 +171,33 @@ mod tests {
     fn patches_are_read_row_by_row_and_hold_their_channels_one_after_the_other() {
         // Two channels of 2 × 5 pixels, patches of 2: the last column is not read.
         let image: Vec<f32> = (0..20).map(|number| number as f32).collect();
-        let images = Images::new([Some(image.as_slice()), None].into_iter(), [2, 2, 5], 2, 1);
+        let config = VisionConfig { channels: 2, patch_size: 2, ..VisionConfig::default() };
+        let images = Images::new([Some(image.as_slice()), None].into_iter(), [2, 5], &config);
         assert_eq!((images.rows(), images.grid()), (2, [1, 2]));
-        let patches = images.patches();
+        let patches = images.pixels();
         assert_eq!(patches.shape(), [2, 2, 8]);
         assert_eq!(patches.data()[..8], [0., 1., 5., 6., 10., 11., 15., 16.]);
         assert_eq!(patches.data()[8..16], [2., 3., 7., 8., 12., 13., 17., 18.]);
         assert_eq!(patches.data()[16..], [0.0; 16]);
         assert_eq!((images.tokens().host(), images.lengths().host()), (&[0, 0][..], &[2, 2][..]));
+        assert!(images.taps().is_empty());
+    }
+
+    #[test]
+    fn convolutions_read_pixels_and_repeat_the_edge() {
+        // Two channels of 4 × 5 pixels, patches of 2.
+        let image: Vec<f32> = (0..40).map(|number| number as f32).collect();
+        let stem = ImageStem::Convolutions;
+        let config = VisionConfig { channels: 2, patch_size: 2, stem, ..VisionConfig::default() };
+        let images = Images::new([None, Some(image.as_slice())].into_iter(), [4, 5], &config);
+        assert_eq!(images.grid(), [2, 2]);
+        let pixels = images.pixels();
+        assert_eq!(pixels.shape(), [2, 16, 2]);
+        assert_eq!(pixels.data()[32..42], [0., 20., 1., 21., 2., 22., 3., 23., 5., 25.]);
+        let [taps] = images.taps() else { panic!("one convolution") };
+        assert_eq!(taps.len(), 2 * 4 * 9);
+        assert_eq!(taps.host()[..18], [0, 0, 1, 0, 0, 1, 4, 4, 5, 1, 2, 3, 1, 2, 3, 5, 6, 7]);
+        assert_eq!(taps.host()[27..36], [5, 6, 7, 9, 10, 11, 13, 14, 15]);
+        assert_eq!(taps.host()[36..39], [16, 16, 17]);
     }
 }

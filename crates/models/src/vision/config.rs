@@ -26,6 +26,18 @@ pub enum ImageTokens {
     Distilled,
 }
 
+/// How pixels become the vectors of patches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageStem {
+    /// A projection of each patch.
+    #[default]
+    Projection,
+    /// Convolutions with kernels of 3 × 3 and strides of 2, each with GELU and a norm, as many as halve the patch to a pixel; their
+    /// widths double up to `d_model` (Xiao et al. 2021, "Early Convolutions Help Transformers See Better").
+    Convolutions,
+}
+
 /// The states that the class scores are computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -56,6 +68,8 @@ pub struct VisionConfig {
     pub query_key_value_bias: bool,
     /// Height and width of a patch in pixels; default: 16.
     pub patch_size: usize,
+    /// How pixels become the vectors of patches; default: a projection of each patch.
+    pub stem: ImageStem,
     /// Height and width of an image in pixels, which give the number of positions.
     pub image_size: [usize; 2],
     /// Number of colour channels.
@@ -83,6 +97,7 @@ impl Default for VisionConfig {
             activation: Activation::Gelu,
             query_key_value_bias: true,
             patch_size: 16,
+            stem: ImageStem::Projection,
             image_size: size,
             channels,
             tokens: ImageTokens::Class,
@@ -145,6 +160,23 @@ impl VisionConfig {
         self.channels * self.patch_size * self.patch_size
     }
 
+    /// Inputs and outputs of each convolution of the stem.
+    pub(super) fn convolutions(&self) -> Vec<[usize; 2]> {
+        let count = match self.stem {
+            ImageStem::Projection => 0,
+            ImageStem::Convolutions => self.patch_size.max(1).ilog2(),
+        };
+        let width = |level: u32| (self.d_model >> (count - level)).max(1);
+        (0..count)
+            .map(|level| [if level == 0 { self.channels } else { width(level) }, width(level + 1)])
+            .collect()
+    }
+
+    /// Width of what is projected to the vector of a patch: the last convolution's output, or the patch.
+    pub(super) fn projected_width(&self) -> usize {
+        self.convolutions().last().map_or(self.patch_width(), |[_, outputs]| *outputs)
+    }
+
     /// Checks that the config is consistent.
     ///
     /// # Errors
@@ -170,6 +202,11 @@ impl VisionConfig {
         if self.patch_size > height.min(width) {
             let size = self.patch_size;
             problems.push(format!("patch_size is {size}, but images are {width}×{height} pixels"));
+        }
+        if self.stem == ImageStem::Convolutions && (self.patch_size < 2 || !self.patch_size.is_power_of_two())
+        {
+            let size = self.patch_size;
+            problems.push(format!("patch_size is {size} with stem = \"convolutions\", expected 2, 4, 8, …"));
         }
         match (self.pooling, self.tokens) {
             (ImagePooling::First, ImageTokens::None) => {
@@ -210,7 +247,12 @@ impl VisionConfig {
 
     /// Activations, in elements, that a training step stores per position.
     pub(crate) fn activation_elements(&self) -> usize {
-        self.encoder.n_layers * (10 * self.d_model + 2 * self.encoder.d_ff) + 2 * self.patch_width()
+        // Of the outputs of convolution i, 4^(n − 1 − i) belong to a patch: nine inputs each, and what GELU and the norm store.
+        let convolutions = self.convolutions();
+        let levels = convolutions.iter().rev().zip(0..);
+        let stem =
+            levels.map(|([inputs, outputs], level)| (9 * inputs + 3 * outputs) << (2 * level)).sum::<usize>();
+        self.encoder.n_layers * (10 * self.d_model + 2 * self.encoder.d_ff) + 2 * self.patch_width() + stem
     }
 
     /// The description, as (label, text).
@@ -219,6 +261,10 @@ impl VisionConfig {
         let [rows, columns] = self.grid();
         let colour = if self.channels == 1 { "grey" } else { "colour" };
         let size = self.patch_size;
+        let stem = match self.convolutions().len() {
+            0 => String::new(),
+            count => format!(", from {count} convolutions"),
+        };
         let tokens = match self.tokens {
             ImageTokens::None => "none",
             ImageTokens::Class => "class token",
@@ -237,7 +283,7 @@ impl VisionConfig {
         };
         vec![
             ("images", format!("{width}×{height} pixels, {colour} ({} channels)", self.channels)),
-            ("patches", format!("{columns}×{rows} of {size}×{size} pixels")),
+            ("patches", format!("{columns}×{rows} of {size}×{size} pixels{stem}")),
             ("tokens", tokens.to_owned()),
             ("encoder", stack(self.encoder, self.d_model)),
             ("activation", self.activation.name().to_owned()),

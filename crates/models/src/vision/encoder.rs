@@ -12,6 +12,7 @@ use polyhead_tensor::ops::shape::{concat, slice};
 use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Var};
 
 use super::positions::interpolation;
+use super::stem::Stem;
 use super::{ImagePooling, ImageTokens, Images, VisionConfig};
 use crate::Result;
 use crate::transformer::stack::{SpecialLayers, Stack, StackOptions};
@@ -23,7 +24,7 @@ const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "imag
 #[derive(Debug, Clone)]
 pub struct ImageEncoder {
     config: VisionConfig,
-    patches: Linear,
+    stem: Stem,
     /// The learned tokens, 1 × d_model each.
     tokens: Vec<ParameterId>,
     positions: Learned,
@@ -42,7 +43,7 @@ impl ImageEncoder {
         config.validate()?;
         let mut builder = Builder::new(parameters);
         let (d_model, n_labels) = (config.d_model, config.labels.len());
-        let patches = Linear::new(&mut builder.at("patches"), config.patch_width(), d_model);
+        let stem = Stem::new(&mut builder, config);
         let names: &[&str] = match config.tokens {
             ImageTokens::None => &[],
             ImageTokens::Class => &["class"],
@@ -53,7 +54,7 @@ impl ImageEncoder {
         let tokens = tokens.collect();
         let mut encoder = builder.at("encoder");
         let positions = Learned::new(&mut encoder.at("positions"), config.length(), d_model);
-        let stack = StackOptions {
+        let options = StackOptions {
             kind: ENCODER,
             sizes: config.encoder,
             layer: config.layer(),
@@ -61,11 +62,11 @@ impl ImageEncoder {
             cross: None,
             special: SpecialLayers::default(),
         };
-        let stack = Stack::new(&mut encoder, &stack)?;
+        let stack = Stack::new(&mut encoder, &options)?;
         let classes = Linear::new(&mut builder.at("classes"), d_model, n_labels);
         let distilled_classes = (config.pooling == ImagePooling::Both)
             .then(|| Linear::new(&mut builder.at("distilled_classes"), d_model, n_labels));
-        Ok(Self { config: config.clone(), patches, tokens, positions, stack, classes, distilled_classes })
+        Ok(Self { config: config.clone(), stem, tokens, positions, stack, classes, distilled_classes })
     }
 
     /// The config of the model.
@@ -88,8 +89,7 @@ impl ImageEncoder {
     /// # Panics
     /// If an image has another size.
     pub fn images<'a>(&self, rows: impl Iterator<Item = Option<&'a [f32]>>, size: [usize; 2]) -> Images {
-        let VisionConfig { channels, patch_size, .. } = self.config;
-        Images::new(rows, [channels, size[0], size[1]], patch_size, self.config.n_tokens())
+        Images::new(rows, size, &self.config)
     }
 
     /// The states of the last layer after the final norm: rows × (tokens + patches) × d_model.
@@ -97,7 +97,7 @@ impl ImageEncoder {
     /// # Errors
     /// If the device fails.
     pub fn states(&self, pass: &Pass<'_>, images: &Images) -> Result<Var> {
-        let mut x = self.patches.forward(pass, &Var::constant(images.patches()))?;
+        let mut x = self.stem.forward(pass, images)?;
         if !self.tokens.is_empty() {
             let all: Vec<Var> = self.tokens.iter().map(|id| pass.parameter(*id)).collect();
             let table = concat(pass.tape, &all.iter().collect::<Vec<_>>(), 0)?;

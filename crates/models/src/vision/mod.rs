@@ -5,7 +5,8 @@
 //! the class token or the mean of the patches. DeiT (Touvron et al. 2021) adds a distillation token with a head of its own.
 //!
 //! 1. [`VisionConfig`] has the sizes and choices, [`ImageEncoder`] the layers; [`Images`] is a batch of patches.
-//! 2. `positions.rs` interpolates learned positions for images of another size.
+//! 2. `stem.rs` makes the vectors of patches: a projection, or convolutions.
+//! 3. `positions.rs` interpolates learned positions for images of another size.
 //!
 //! ```
 //! use polyhead_models::vision::{ImageEncoder, VisionConfig};
@@ -22,7 +23,8 @@ mod batch;
 mod config;
 mod encoder;
 mod positions;
+mod stem;
 
 pub use batch::Images;
-pub use config::{ImagePooling, ImageSpec, ImageTokens, VisionConfig};
+pub use config::{ImagePooling, ImageSpec, ImageStem, ImageTokens, VisionConfig};
 pub use encoder::ImageEncoder;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use polyhead_attention::{Capture, Pass};
 use polyhead_models::checkpoint::safetensors::{Array, ArrayData, WriteOptions, write};
 use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, load, read_config, save};
+use polyhead_models::vision::{ImagePooling, ImageStem, ImageTokens, VisionConfig};
 use polyhead_models::{ImageEncoder, ModelConfig};
-use polyhead_tensor::{Dtype, Parameters, Tape};
+use polyhead_tensor::{Dtype, Parameters, Tape, Tensor};
 use serde_json::{Value, json};
 
 use crate::encoders::{numbers, weight};
@@ -206,9 +207,46 @@ fn a_choice_that_transformers_lacks_keeps_our_own_layout() {
     assert!(error.contains("set by the training data"), "{error}");
 }
 
+/// PyTorch's convolutions, with the same weights (`tests/golden/images/stem.py`).
+#[test]
+fn a_convolutional_stem_is_that_of_pytorch() {
+    let config = VisionConfig {
+        stem: ImageStem::Convolutions,
+        labels: vec!["a".into(), "b".into()],
+        d_model: 6,
+        encoder: serde_json::from_value(json!({ "n_layers": 1, "n_heads": 2, "d_ff": 5 })).unwrap(),
+        norm_epsilon: 1e-5,
+        image_size: [8, 12],
+        patch_size: 4,
+        tokens: ImageTokens::None,
+        pooling: ImagePooling::Mean,
+        ..Default::default()
+    };
+    let mut parameters = Parameters::default();
+    let model = ImageEncoder::new(&config, &mut parameters).unwrap();
+    let declared: Vec<_> =
+        parameters.declared().map(|(id, name, shape)| (id, weight(name, shape), shape.to_vec())).collect();
+    for (id, values, shape) in declared {
+        parameters.set(id, Tensor::new(&shape, values));
+    }
+    let pixels = |row: usize| -> Vec<f32> {
+        weight(&format!("stem {row}"), &[3, 8, 12]).into_iter().map(|number| number * 4.0).collect()
+    };
+    let rows = [pixels(0), pixels(1)];
+    let batch = model.images(rows.iter().map(|row| Some(row.as_slice())), [8, 12]);
+    let (tape, capture) = (Tape::inference(), Capture::everything());
+    model.states(&Pass::new(&tape, &parameters, &capture), &batch).unwrap();
+    let trace = capture.take();
+    let (_, found) = trace.activations.iter().find(|(name, _)| name == "encoder.embedding").unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/images/stem.json");
+    let expected: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let error = largest_error(found.data(), &expected);
+    assert!(error < TOLERANCE, "{error}");
+}
+
 #[test]
 fn stochastic_depth_skips_rows_in_training_alone() {
-    let config = polyhead_models::vision::VisionConfig {
+    let config = VisionConfig {
         stochastic_depth: 0.5,
         labels: vec!["a".into(), "b".into()],
         d_model: 6,

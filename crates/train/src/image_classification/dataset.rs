@@ -150,16 +150,12 @@ impl objective::Batch for ImageBatch {
     }
 
     fn with(&self, lists: &[Indices]) -> Self {
-        let [pixels, tokens, lengths] = [0, 1, 2].map(|index| lists[index].clone());
+        let (images, rest) = lists.split_at(self.images.lists().len());
         let mixed = self.mixed.as_ref().map(|mixed| Mixed {
-            labels: mixed.labels.with(&lists[4..5]),
-            shares: [lists[5].clone(), lists[6].clone()],
+            labels: mixed.labels.with(&rest[1..2]),
+            shares: [rest[2].clone(), rest[3].clone()],
         });
-        Self {
-            images: self.images.with([pixels, tokens, lengths]),
-            labels: self.labels.with(&lists[3..4]),
-            mixed,
-        }
+        Self { images: self.images.with(images), labels: self.labels.with(&rest[..1]), mixed }
     }
 
     fn sizes(&self) -> [usize; 3] {

@@ -12,7 +12,7 @@ use super::keys::Keys;
 use crate::checkpoint::names::CheckpointLayout;
 use crate::checkpoint::safetensors::torch_name;
 use crate::transformer::config::{Dropout, StackConfig};
-use crate::vision::{ImagePooling, ImageTokens, VisionConfig};
+use crate::vision::{ImagePooling, ImageStem, ImageTokens, VisionConfig};
 use crate::{Error, ModelConfig, Result};
 
 /// Keys that are read, and those of layers that a classifier does not have.
@@ -73,6 +73,7 @@ pub(super) fn read(
         activation: keys.activation("hidden_act", "gelu")?,
         query_key_value_bias: keys.flag("qkv_bias", true)?,
         patch_size: patch[0],
+        stem: ImageStem::Projection,
         image_size: keys.sides("image_size", 224)?,
         channels: keys.size("num_channels", 3)?,
         tokens: if layout == CheckpointLayout::Vit { ImageTokens::Class } else { ImageTokens::Distilled },

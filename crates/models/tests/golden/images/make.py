@@ -80,4 +80,5 @@ def main():
     Path(__file__).with_name("images.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-main()
+if __name__ == "__main__":
+    main()
