@@ -242,7 +242,7 @@ impl Inspect {
         let engine = SpeechEngine::load(folder, &polyhead_engine::LoadOptions::default())?;
         report_loaded(folder, &engine.parameters().device(), "f32", start);
         let sound = wav::read(Path::new(self.text()), MOST_SECONDS)?;
-        let sites = Sites::new(vec![engine.model().cross_attention()]);
+        let sites = Sites::new(vec![engine.model().decoder().cross_attention()]);
         let (selection, intervention) = self.selection(&sites)?;
         if intervention != Intervention::default() {
             let message = format!("an intervention on {WHAT}, expected none");

@@ -96,7 +96,7 @@ impl Images {
     }
 
     /// Number of patches of each row.
-    pub(super) fn lengths(&self) -> &Indices {
+    pub(crate) fn lengths(&self) -> &Indices {
         &self.lengths
     }
 }

@@ -5,6 +5,7 @@ use polyhead_attention::multi_head::ProjectionBiases;
 use polyhead_tensor::ops::linear::Activation;
 use serde::{Deserialize, Serialize};
 
+use super::patches::PatchOptions;
 use crate::transformer::config::{
     AttentionPattern, Dropout, NormOrder, PositionConfig, StackConfig, activation_name,
 };
@@ -24,6 +25,17 @@ pub enum ImageTokens {
     Class,
     /// The class token and the distillation token (Touvron et al. 2021).
     Distilled,
+}
+
+impl ImageTokens {
+    /// Their names in files.
+    pub(crate) fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::None => &[],
+            Self::Class => &["class"],
+            Self::Distilled => &["class", "distillation"],
+        }
+    }
 }
 
 /// The states that the class scores are computed from.
@@ -123,11 +135,7 @@ impl VisionConfig {
 
     /// Number of learned tokens before the patches.
     pub fn n_tokens(&self) -> usize {
-        match self.tokens {
-            ImageTokens::None => 0,
-            ImageTokens::Class => 1,
-            ImageTokens::Distilled => 2,
-        }
+        self.tokens.names().len()
     }
 
     /// Rows and columns of the patches of an image of the model's own size.
@@ -191,20 +199,27 @@ impl VisionConfig {
         if problems.is_empty() { Ok(()) } else { Err(Error::Config { message: problems.join("; ") }) }
     }
 
-    /// Options of the layers.
-    pub(super) fn layer(&self) -> LayerOptions {
+    /// Options of the encoder.
+    pub(super) fn patches(&self) -> PatchOptions {
         let query_key_value = if self.query_key_value_bias { Bias::Present } else { Bias::Absent };
-        LayerOptions {
+        let layer = LayerOptions {
             d_model: self.d_model,
             norm_order: NormOrder::Pre,
             final_norm: true,
             norm_epsilon: self.norm_epsilon,
             activation: self.activation,
             biases: ProjectionBiases { query_key_value, ..ProjectionBiases::default() },
-            max_len: self.length(),
             dropout: self.dropout,
             stochastic_depth: self.stochastic_depth,
             ..LayerOptions::default()
+        };
+        PatchOptions {
+            channels: self.channels,
+            patch_size: self.patch_size,
+            grid: self.grid(),
+            tokens: self.tokens,
+            sizes: self.encoder,
+            layer,
         }
     }
 

@@ -9,7 +9,8 @@ use polyhead_models::decode::sampler::Sampler;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
 use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::pointer::{AnswerRule, Orders, PointSpec};
-use polyhead_models::speech::{Frames, SpeechDecoding};
+use polyhead_models::speech::Frames;
+use polyhead_models::text_decoder::EncodedDecoding;
 use polyhead_models::vision::ImageSpec;
 use polyhead_models::{
     DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig, SpeechRecognizer,
@@ -292,7 +293,7 @@ fn speech_recognisers_step_as_the_full_pass_bit_for_bit() {
         let all = model.forward(&pass, &sounds, &Ids::padded(&[&target[..]; 3], 0)).unwrap();
         let width = *all.shape().last().unwrap();
         let decoding =
-            SpeechDecoding { model: &model, parameters: &parameters, capture: &capture, encoded: &encoded };
+            EncodedDecoding { decoder: model.decoder(), parameters: &parameters, capture: &capture, encoded: &encoded };
         // Sounds in any order, and one twice.
         let order = [2_usize, 0, 1, 0];
         let sources = order.map(|row| [row as u32]);
