@@ -154,6 +154,17 @@ impl CaptionEngine {
         Ok(CaptionAttention { picture, grid: self.grid(), caption, attention })
     }
 
+    /// The text of tokens, without special ones.
+    ///
+    /// # Errors
+    /// If a token is unknown to the tokeniser.
+    pub fn text(&self, ids: &[u32]) -> Result<String> {
+        let special = self.model.special_ids();
+        let special = [special.pad_id, special.end_id, special.start_id];
+        let words: Vec<u32> = ids.iter().copied().filter(|id| !special.contains(id)).collect();
+        Ok(self.tokenizer.decode(&words)?.trim().to_owned())
+    }
+
     /// Rows and columns of the patches of an image.
     fn grid(&self) -> [usize; 2] {
         self.size.map(|side| side / self.model.config().patch_size)
@@ -197,13 +208,5 @@ impl CaptionEngine {
             Ok(ImageCaption { text: self.text(&ids)?, ids, log_probability })
         };
         best.into_iter().map(caption).collect()
-    }
-
-    /// The text of tokens, without special ones.
-    fn text(&self, ids: &[u32]) -> Result<String> {
-        let special = self.model.special_ids();
-        let special = [special.pad_id, special.end_id, special.start_id];
-        let words: Vec<u32> = ids.iter().copied().filter(|id| !special.contains(id)).collect();
-        Ok(self.tokenizer.decode(&words)?.trim().to_owned())
     }
 }

@@ -70,17 +70,17 @@ impl FactCounts {
         }
     }
 
+    /// All facts together.
+    pub fn all(&self) -> [u64; 2] {
+        let rows = self.rows();
+        [0, 1].map(|at| rows[..5].iter().map(|(_, counts)| counts[at]).sum())
+    }
+
     /// The share of all facts that are right, in percent.
     pub fn percent(&self) -> f64 {
-        let rows = self.rows();
-        let sum = |at: usize| rows[..5].iter().map(|(_, counts)| counts[at]).sum::<u64>();
-        percent([sum(0), sum(1)])
+        let [right, all] = self.all();
+        if all == 0 { 100.0 } else { 100.0 * right as f64 / all as f64 }
     }
-}
-
-/// A share in percent.
-pub(super) fn percent([right, all]: [u64; 2]) -> f64 {
-    if all == 0 { 100.0 } else { 100.0 * right as f64 / all as f64 }
 }
 
 impl SceneFacts {

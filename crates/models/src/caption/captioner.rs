@@ -79,11 +79,6 @@ impl Captioner {
         self.encoder.images(rows, size)
     }
 
-    /// Target ids as a batch.
-    pub fn ids<'a>(&self, rows: impl Iterator<Item = Option<&'a [u32]>>, length: usize) -> Ids {
-        Ids::padded_to(rows, length, self.config.pad_id)
-    }
-
     /// Encodes images once for several searches.
     ///
     /// # Errors

@@ -113,6 +113,9 @@ pub enum Metric {
     F1,
     /// Word error rate of transcribed sounds; lower is better. Default of speech recognisers.
     Wer,
+    /// Share of the facts in captions that are right (objects, colours, relations, positions, sizes), in percent; needs the facts
+    /// of the images; higher is better.
+    Facts,
     /// Cross-entropy of the references; lower is better.
     Loss,
 }
@@ -127,6 +130,7 @@ impl Metric {
             Self::Accuracy => "accuracy",
             Self::F1 => "f1",
             Self::Wer => "wer",
+            Self::Facts => "facts",
             Self::Loss => "loss",
         }
     }
@@ -134,7 +138,7 @@ impl Metric {
     /// The metric's own value of a score that is higher for better models.
     pub(crate) fn value(self, merit: f64) -> f64 {
         match self {
-            Self::Bleu | Self::Chrf | Self::Accuracy | Self::F1 => merit,
+            Self::Bleu | Self::Chrf | Self::Accuracy | Self::F1 | Self::Facts => merit,
             Self::Errors | Self::Wer | Self::Loss => -merit,
         }
     }
