@@ -47,8 +47,12 @@ pub(crate) struct Pictures {
 }
 
 impl Pictures {
-    /// Reads corpora whose sources are paths of images, relative to the corpus.
-    pub(super) fn read(corpora: &[RunCorpus], config: &RunConfig) -> Result<Self> {
+    /// Reads corpora whose sources are paths of images, relative to the corpus; `size` is that of the training images.
+    pub(super) fn read(
+        corpora: &[RunCorpus],
+        config: &RunConfig,
+        size: Option<[usize; 2]>,
+    ) -> Result<Self> {
         let mut found = Self {
             size: [0; 2],
             channels: if config.images.channels == 0 { 3 } else { config.images.channels },
@@ -81,30 +85,39 @@ impl Pictures {
                 found.lines.extend(own.iter().cloned());
             }
         }
-        found.load(&places, config)?;
+        found.load(&places, config, size)?;
         Ok(found)
     }
 
-    /// Decodes all images, each once, to one size.
-    fn load(&mut self, places: &[String], config: &RunConfig) -> Result<()> {
+    /// Decodes all images, each once, to one size: the one given, that of the recipe, or their own if they all have one.
+    fn load(&mut self, places: &[String], config: &RunConfig, size: Option<[usize; 2]>) -> Result<()> {
         let limits = ImageLimits { max_megapixels: config.images.max_megapixels };
-        let read = |(path, place): (&PathBuf, &String)| {
-            let picture = decode::read(path, limits)
-                .map_err(|error| Error::data(place.clone(), error.to_string(), HINT))?;
-            Ok::<Picture, Error>(picture.with_channels(self.channels))
+        let read = |at: usize| -> Result<Picture> {
+            let picture = decode::read(&self.names[at], limits)
+                .map_err(|error| Error::data(places[at].clone(), error.to_string(), HINT))?;
+            Ok(picture.with_channels(self.channels))
         };
-        let one = |at: usize| read((&self.names[at], &places[at]));
-        self.size = match config.images.size {
-            0 => self.names.first().map(|_| one(0)).transpose()?.map_or([SIZE; 2], |first| first.size()),
-            side => [side; 2],
+        let all_of = |size: [usize; 2]| -> Result<Vec<Option<Vec<u8>>>> {
+            let own = |at| Ok(Some(read(at)?).filter(|own| own.size() == size).map(|own| own.data().to_vec()));
+            (0..self.names.len()).into_par_iter().map(own).collect()
         };
-        let framing = Preprocessor::new(self.size, Filter::default(), [vec![0.0], vec![1.0]]);
-        let framed = |item| -> Result<Vec<u8>> {
-            let picture = read(item)?;
-            Ok(if picture.size() == self.size { picture } else { framing.framed(&picture) }.data().to_vec())
+        let resized_to = |size: [usize; 2]| -> Result<Vec<Vec<u8>>> {
+            let framing = Preprocessor::new(size, Filter::default(), [vec![0.0], vec![1.0]]);
+            let own = |at| Ok(framing.framed(&read(at)?).data().to_vec());
+            (0..self.names.len()).into_par_iter().map(own).collect()
         };
-        let bytes: Vec<Vec<u8>> = self.names.par_iter().zip(places).map(framed).collect::<Result<_>>()?;
-        self.bytes = bytes.concat();
+        let given = size.or((config.images.size > 0).then_some([config.images.size; 2]));
+        let (size, images) = match given {
+            Some(size) => (size, resized_to(size)?),
+            None => {
+                let first = if self.names.is_empty() { [SIZE; 2] } else { read(0)?.size() };
+                match all_of(first)?.into_iter().collect::<Option<Vec<_>>>() {
+                    Some(images) => (first, images),
+                    None => ([SIZE; 2], resized_to([SIZE; 2])?),
+                }
+            }
+        };
+        (self.size, self.bytes) = (size, images.concat());
         Ok(())
     }
 

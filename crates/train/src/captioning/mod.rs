@@ -41,7 +41,7 @@ impl Objective for Captioning {
     ) -> Result<Prepared<Self>> {
         let vocabulary = vocabulary.expect("a task on text has a vocabulary");
         refuse_settings(config)?;
-        let pictures = Pictures::read(&corpora.train, config)?;
+        let pictures = Pictures::read(&corpora.train, config, None)?;
         let size = pictures.size();
         let preprocessor =
             Preprocessor::new(size, Filter::default(), statistics(pictures.bytes(), pictures.channels()));
@@ -56,7 +56,7 @@ impl Objective for Captioning {
         let valid = if corpora.valid.is_empty() {
             None
         } else {
-            let pictures = Pictures::read(&corpora.valid, config)?;
+            let pictures = Pictures::read(&corpora.valid, config, Some(size))?;
             let plain = RunConfig { images: ImagesConfig::default(), ..config.clone() };
             let own = CaptionRows::new(pictures, reader, &plain)?;
             Some(CaptionValidation::new(&own, config)?)
