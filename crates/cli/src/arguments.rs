@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Generate(Box<commands::generate::Generate>),
     /// Write down what is said in WAV files
     Transcribe(commands::transcribe::Transcribe),
+    /// Write captions of images
+    Caption(commands::caption::Caption),
     /// Order points or numbers with a pointer network
     Point(commands::point::Point),
     /// Detect the language of text, or train a language identifier

@@ -1,19 +1,16 @@
 //! Options of the commands that use an encoder, and the texts that they read.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
 use polyhead_engine::{LoadOptions, LongTexts};
 use polyhead_tensor::{Device, Parameters};
 
-use crate::compute_dtype::{ComputeDtype, device_name};
+use crate::compute_options::ComputeOptions;
 use crate::input::{ChunkFill, Chunks, InputLine, shown};
 use crate::line_progress::LineProgress;
-use crate::model_folder::{report_loaded, resolve};
-use crate::option_help::{DEVICE, DTYPE, THREADS};
-use crate::report::{Failure, Misuse, note, thread_pool};
+use crate::report::{Failure, Misuse, note};
 
 /// Lines that are read at once: enough for batches of texts of the same length.
 const LINES: usize = 4096;
@@ -24,13 +21,8 @@ pub(crate) struct EncoderOptions {
     /// Cut off the end of texts that are too long for the model, with a note [default: they are errors]
     #[arg(long)]
     truncate: bool,
-    #[arg(long, value_name = "NAME", default_value = "cpu", help_heading = "Compute", help = DEVICE,
-          value_parser = device_name)]
-    device: String,
-    #[arg(long, value_enum, default_value_t = ComputeDtype::F32, help_heading = "Compute", help = DTYPE)]
-    dtype: ComputeDtype,
-    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    compute: ComputeOptions,
 }
 
 impl EncoderOptions {
@@ -46,14 +38,7 @@ impl EncoderOptions {
         load: impl FnOnce(&Path, &LoadOptions) -> polyhead_engine::Result<M> + Send,
         work: impl FnOnce(&M) -> Result<()> + Send,
     ) -> Result<()> {
-        thread_pool(self.threads)?.install(|| {
-            let start = Instant::now();
-            let (device, dtype) = self.dtype.open(&self.device)?;
-            let folder = resolve(model)?;
-            let loaded = load(&folder, &LoadOptions { device: device.clone(), dtype })?;
-            report_loaded(&folder, &device, self.dtype.name(), start);
-            work(&loaded)
-        })
+        self.compute.with_model(model, load, work)
     }
 }
 

@@ -5,6 +5,7 @@ mod bleu_tokenization;
 mod choices;
 mod commands;
 mod compute_dtype;
+mod compute_options;
 mod conversion;
 mod corpus_options;
 mod decode_options;

@@ -1,12 +1,14 @@
-//! Attention over an image, drawn on the image: what the class token attends to stays bright, the rest is dark (as in Dosovitskiy
+//! Attention over an image, drawn on the image: what the class token, or a word of a caption, attends to stays bright, the rest is dark (as in Dosovitskiy
 //! et al. 2021, figure 6). The weight of a patch is relative to the largest one and interpolated between the centres of patches.
 
 use polyhead_engine::image::{Filter, Picture};
 use resvg::tiny_skia::Pixmap;
 
 use crate::export::base64;
+use crate::heat_map::HeatMap;
+use crate::matrix::Matrix;
 use crate::selection::Selection;
-use crate::trace::{ImageTrace, ROLLOUT, Trace};
+use crate::trace::{CaptionTrace, ImageTrace, ROLLOUT, Trace};
 use crate::{Error, Result, png, svg};
 
 /// Width and height of a panel's longer side, in units of the SVG.
@@ -18,6 +20,8 @@ const TITLE: f64 = 20.0;
 const HEADER: f64 = 62.0;
 /// Panels in a row where the selection forms no grid.
 const COLUMNS: usize = 4;
+/// Panels in a row of a caption.
+const CAPTION_COLUMNS: usize = 6;
 /// Brightness of a patch without weight.
 const DARK: f32 = 0.12;
 
@@ -42,23 +46,47 @@ impl Overlay {
     /// The image, its attention rollout, and the selected heads or the mean of the selected layers.
     ///
     /// # Errors
-    /// If the trace is not of an image, or there is nothing to draw.
+    /// If the trace is of no image, or there is nothing to draw.
     pub fn new(trace: &Trace, selection: &Selection) -> Result<Self> {
+        let (maps, columns) = selection.maps(trace)?;
+        if let Some(caption) = trace.caption() {
+            return Ok(Self::of_caption(trace, caption, &maps));
+        }
         let Some(image) = trace.image() else {
             return Err(Error::request(
                 "a trace of text, expected one of an image",
-                "choose an image classifier",
+                "choose an image classifier or a captioner",
             ));
         };
-        let (maps, columns) = selection.maps(trace)?;
+        let shown = |weights: &Matrix| darkened((&image.picture, image.grid), &image.of_patches(weights));
         let mut found = vec![("image".to_owned(), image.picture.clone())];
         if let Some(rollout) = trace.rollout().and_then(|rollout| rollout.parts.into_iter().next()) {
-            found.push((ROLLOUT.to_owned(), darkened(image, &image.of_patches(&rollout.1))));
+            found.push((ROLLOUT.to_owned(), shown(&rollout.1)));
         }
-        found.extend(
-            maps.iter().map(|map| (map.title.clone(), darkened(image, &image.of_patches(&map.numbers)))),
-        );
+        found.extend(maps.iter().map(|map| (map.title.clone(), shown(&map.numbers))));
         Ok(Self::arranged(found, columns.unwrap_or(COLUMNS).max(2), &heading(trace, image)))
+    }
+
+    /// The image, and once for each word of its caption with what the word attends to; once more for each further map.
+    fn of_caption(trace: &Trace, caption: &CaptionTrace, maps: &[HeatMap]) -> Self {
+        let mut found = vec![("image".to_owned(), caption.picture.clone())];
+        let written = trace.sides.last();
+        for map in maps {
+            let words = written.map(|side| caption.words(side, &map.numbers)).unwrap_or_default();
+            for (word, weights) in words {
+                let title = if maps.len() > 1 { format!("{word} ({})", map.title) } else { word };
+                found.push((title, darkened((&caption.picture, caption.grid), &weights)));
+            }
+        }
+        let name = trace.sides.first().map_or("", |side| side.text.as_str());
+        let of = maps.first().filter(|_| maps.len() == 1).map_or("", |map| map.title.as_str());
+        let separator = if of.is_empty() { "" } else { ": " };
+        let lines = [
+            name.to_owned(),
+            format!("→ {}", caption.text),
+            format!("bright: what each word attends to{separator}{of}"),
+        ];
+        Self::arranged(found, CAPTION_COLUMNS, &lines)
     }
 
     fn arranged(found: Vec<(String, Picture)>, columns: usize, lines: &[String; 3]) -> Self {
@@ -147,17 +175,17 @@ fn text([x, y]: [f64; 2], size: usize, text: &str) -> String {
 }
 
 /// The picture, dark where the weights of its patches are small.
-fn darkened(image: &ImageTrace, weights: &[f32]) -> Picture {
+fn darkened((picture, grid): (&Picture, [usize; 2]), weights: &[f32]) -> Picture {
     let largest = weights.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     let bytes = weights.iter().map(|weight| (255.0 * (weight / largest).clamp(0.0, 1.0)).round() as u8);
-    let mask = Picture::new(image.grid, 1, bytes.collect());
-    let [height, width] = image.picture.size();
+    let mask = Picture::new(grid, 1, bytes.collect());
+    let [height, width] = picture.size();
     // The right and bottom edge may lie outside all patches.
-    let patch = (height / image.grid[0]).min(width / image.grid[1]);
-    let inside = image.grid.map(|patches| patches * patch);
+    let patch = (height / grid[0]).min(width / grid[1]);
+    let inside = grid.map(|patches| patches * patch);
     let mask = mask.resized(inside, Filter::Bilinear);
-    let channels = image.picture.channels();
-    let data = image.picture.data().iter().enumerate().map(|(at, &value)| {
+    let channels = picture.channels();
+    let data = picture.data().iter().enumerate().map(|(at, &value)| {
         let (y, x) = (at / channels / width, at / channels % width);
         let weight = if y < inside[0] && x < inside[1] { mask.data()[y * inside[1] + x] } else { 0 };
         let bright = DARK + (1.0 - DARK) * f32::from(weight) / 255.0;
@@ -177,7 +205,7 @@ mod tests {
 
     #[test]
     fn patches_without_weight_are_dark_and_the_heaviest_is_unchanged() {
-        let found = darkened(&image(), &[0.0, 0.0, 0.0, 0.0, 0.0, 0.5]);
+        let found = darkened((&image().picture, [2, 3]), &[0.0, 0.0, 0.0, 0.0, 0.0, 0.5]);
         assert_eq!((found.data()[0], found.data()[23]), (24, 200));
         assert!(found.data()[9] > 24 && found.data()[9] < 200);
     }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Result;
 use crate::averaging::AveragingEncoderConfig;
+use crate::caption::CaptionConfig;
 use crate::copying::Copying;
 use crate::model::DataSpec;
 use crate::pointer::{Glimpse, PointSpec, PointerConfig};
@@ -656,6 +657,49 @@ impl Family for SpeechConfig {
 
     fn describe(&self) -> Vec<(&'static str, String)> {
         describe::speech(self)
+    }
+}
+
+impl Family for CaptionConfig {
+    const MODEL_TYPE: &'static str = "polyhead_captioner";
+    const PRESETS: &'static [&'static str] = &["small", "tiny", "base"];
+    const DERIVED: &'static [&'static str] =
+        &["vocab_size", "pad_id", "end_id", "start_id", "image_size", "channels"];
+    const STACK_KEYS: &'static [&'static str] = &["n_layers", "n_heads", "d_ff"];
+    const STACKS: &'static [&'static str] = &["encoder", "decoder"];
+    const TAGGED: &'static [&'static str] = &["position"];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::named(name)
+    }
+
+    fn example() -> Self {
+        let (encoder, decoder) = (StackConfig::new(2, 3, 10), StackConfig::new(3, 2, 9));
+        Self { d_model: 12, encoder, decoder, patch_size: 3, max_len: 64, ..Self::default() }
+    }
+
+    fn more_examples() -> Vec<Self> {
+        let stem = ImageStem::Convolutions;
+        vec![Self { position: PositionConfig::Learned {}, patch_size: 2, stem, ..Self::example() }]
+    }
+
+    fn with_data(&self, data: &DataSpec) -> Self {
+        let &DataSpec { vocab_sizes: [vocab_size, _], pad_id, end_id, .. } = data;
+        let ImageSpec { size: image_size, channels } = data.images;
+        // The decoder starts from padding, as in translators.
+        Self { vocab_size, pad_id, end_id, start_id: pad_id, image_size, channels, ..self.clone() }
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    fn check(&self) -> Result<()> {
+        self.validate()
+    }
+
+    fn describe(&self) -> Vec<(&'static str, String)> {
+        self.describe()
     }
 }
 

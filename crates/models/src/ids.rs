@@ -2,6 +2,8 @@
 
 use polyhead_tensor::{Device, Indices, Result};
 
+use crate::SpecialIds;
+
 /// Token ids, rows × length; a row's tokens come first, then padding. Cloning shares the ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids {
@@ -41,6 +43,33 @@ impl Ids {
             lengths.push(row.len() as u32);
         }
         Self { ids: ids.into(), lengths: lengths.into(), length, extended: None, types: None }
+    }
+
+    /// Texts with their end tokens as a decoder learns them (teacher forcing): what it reads, each after the start token and without
+    /// the end token, and the token that it is to predict after each; both padded to `length`.
+    ///
+    /// ```
+    /// use polyhead_models::{Ids, SpecialIds};
+    /// let special = SpecialIds { pad_id: 0, end_id: 2, start_id: 1 };
+    /// let (given, expected) = Ids::shifted([Some(&[5, 6, 2][..]), None].into_iter(), 3, special);
+    /// assert_eq!(given.ids().host(), [1, 5, 6, 0, 0, 0]);
+    /// assert_eq!(expected.host(), [5, 6, 2, 0, 0, 0]);
+    /// ```
+    ///
+    /// # Panics
+    /// If a text is empty or has more than `length` tokens.
+    pub fn shifted<'a>(
+        rows: impl Iterator<Item = Option<&'a [u32]>> + Clone,
+        length: usize,
+        SpecialIds { pad_id, start_id, .. }: SpecialIds,
+    ) -> (Self, Indices) {
+        let given = |row: &[u32]| {
+            let [all @ .., _] = row else { panic!("a text has an end token") };
+            std::iter::once(start_id).chain(all.iter().copied()).collect::<Vec<u32>>()
+        };
+        let given: Vec<Option<Vec<u32>>> = rows.clone().map(|row| row.map(given)).collect();
+        let given = Self::padded_to(given.iter().map(Option::as_deref), length, pad_id);
+        (given, Self::padded_to(rows, length, pad_id).ids)
     }
 
     /// Copies the batch to `device`.

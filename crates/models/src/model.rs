@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::averaging::{AveragingEncoder, AveragingEncoderConfig};
+use crate::caption::{CaptionConfig, Captioner};
 use crate::checkpoint::CheckpointLayout;
 use crate::copying::Copying;
 use crate::encoder::Encoder;
@@ -61,6 +62,8 @@ pub enum Model {
     Image(ImageEncoder),
     /// Maps a sound to a text.
     Speech(SpeechRecognizer),
+    /// Maps an image to a text.
+    Caption(Captioner),
 }
 
 /// The config of a model of any family; `model_type` names the family in files.
@@ -106,6 +109,9 @@ pub enum ModelConfig {
     /// A speech recogniser.
     #[serde(rename = "polyhead_speech")]
     Speech(SpeechConfig),
+    /// A captioner.
+    #[serde(rename = "polyhead_captioner")]
+    Caption(CaptionConfig),
 }
 
 /// The part of a config that the training data determines.
@@ -125,7 +131,7 @@ pub struct DataSpec {
     pub special_tokens: bool,
     /// The points of a pointer network.
     pub points: PointSpec,
-    /// The images of an image classifier.
+    /// The images of an image classifier or captioner.
     pub images: ImageSpec,
 }
 
@@ -155,6 +161,7 @@ macro_rules! of_family {
             ModelConfig::Bert($own) => $body,
             ModelConfig::Vision($own) => $body,
             ModelConfig::Speech($own) => $body,
+            ModelConfig::Caption($own) => $body,
         }
     };
 }
@@ -169,7 +176,7 @@ impl ModelConfig {
     }
 
     /// The default config of every family, the default family first.
-    fn families() -> [Self; 13] {
+    fn families() -> [Self; 14] {
         [
             Self::Transformer(TransformerConfig::default()),
             Self::Recurrent(RecurrentConfig::default()),
@@ -184,6 +191,7 @@ impl ModelConfig {
             Self::Bert(BertConfig::default()),
             Self::Vision(VisionConfig::default()),
             Self::Speech(SpeechConfig::default()),
+            Self::Caption(CaptionConfig::default()),
         ]
     }
 
@@ -201,7 +209,7 @@ impl ModelConfig {
     }
 
     /// All values of `model_type` in Polyhead's own files.
-    pub(crate) fn model_types() -> [&'static str; 13] {
+    pub(crate) fn model_types() -> [&'static str; 14] {
         Self::families().map(|family| family.model_type())
     }
 
@@ -308,6 +316,7 @@ impl ModelConfig {
             Self::Pointer(_) => View::Pointer,
             Self::Vision(_) => View::Image,
             Self::Speech(_) => View::Speech,
+            Self::Caption(_) => View::Caption,
         }
     }
 
@@ -342,6 +351,7 @@ impl ModelConfig {
             Self::Pointer(_) | Self::Vision(_) => [0; 2],
             Self::Bert(own) => [own.vocab_size; 2],
             Self::Speech(own) => [own.vocab_size; 2],
+            Self::Caption(own) => [own.vocab_size; 2],
         }
     }
 
@@ -364,6 +374,7 @@ impl ModelConfig {
             Self::Bert(own) => own.labels.len(),
             Self::Vision(own) => own.labels.len(),
             Self::Speech(own) => own.vocab_size,
+            Self::Caption(own) => own.vocab_size,
         }
     }
 
@@ -371,6 +382,7 @@ impl ModelConfig {
     pub fn images(&self) -> Option<ImageSpec> {
         match self {
             Self::Vision(own) => Some(ImageSpec { size: own.image_size, channels: own.channels }),
+            Self::Caption(own) => Some(ImageSpec { size: own.image_size, channels: own.channels }),
             _ => None,
         }
     }
@@ -379,6 +391,7 @@ impl ModelConfig {
     pub(crate) fn patch_shape(&self) -> Vec<usize> {
         match self {
             Self::Vision(own) => vec![own.channels, own.patch_size, own.patch_size],
+            Self::Caption(own) => vec![own.channels, own.patch_size, own.patch_size],
             _ => Vec::new(),
         }
     }
@@ -396,6 +409,7 @@ impl ModelConfig {
             })
             | &Self::WindowLanguageModel(WindowLanguageModelConfig { pad_id, end_id, start_id, .. })
             | &Self::Speech(SpeechConfig { pad_id, end_id, start_id, .. })
+            | &Self::Caption(CaptionConfig { pad_id, end_id, start_id, .. })
             | &Self::RecurrentLanguageModel(RecurrentLanguageModelConfig {
                 pad_id, end_id, start_id, ..
             }) => Some(SpecialIds { pad_id, end_id, start_id }),
@@ -448,6 +462,7 @@ impl ModelConfig {
             Self::Recurrent(own) => own.cache_elements(),
             Self::TransformerLanguageModel(own) => [own.cache_elements(), 0],
             Self::Speech(own) => own.cache_elements(),
+            Self::Caption(own) => own.cache_elements(),
             _ => [0; 2],
         }
     }
@@ -475,6 +490,10 @@ impl ModelConfig {
             Self::Speech(own) => {
                 let [per_frame, per_target] = own.activation_elements();
                 rows * (source * per_frame + target * per_target)
+            }
+            Self::Caption(own) => {
+                let [per_patch, per_target] = own.activation_elements();
+                rows * (source * per_patch + target * per_target)
             }
             Self::Bert(own) => {
                 // Without a head a row is a pair of texts.
@@ -535,6 +554,7 @@ family!(PointerConfig, Pointer);
 family!(BertConfig, Bert);
 family!(VisionConfig, Vision);
 family!(SpeechConfig, Speech);
+family!(CaptionConfig, Caption);
 
 impl From<&ModelConfig> for ModelConfig {
     fn from(config: &ModelConfig) -> Self {
@@ -578,6 +598,7 @@ impl Model {
             ModelConfig::Bert(own) => Self::Encoder(BertEncoder::new(own, parameters)?.into()),
             ModelConfig::Vision(own) => Self::Image(ImageEncoder::new(own, parameters)?),
             ModelConfig::Speech(own) => Self::Speech(SpeechRecognizer::new(own, parameters)?),
+            ModelConfig::Caption(own) => Self::Caption(Captioner::new(own, parameters)?),
         })
     }
 
@@ -590,6 +611,7 @@ impl Model {
             Self::Pointer(model) => model.config().into(),
             Self::Image(model) => model.config().into(),
             Self::Speech(model) => model.config().into(),
+            Self::Caption(model) => model.config().into(),
         }
     }
 
@@ -602,6 +624,7 @@ impl Model {
             Self::Pointer(model) => model.sites(),
             Self::Image(model) => model.sites(),
             Self::Speech(model) => model.sites(),
+            Self::Caption(model) => model.sites(),
         }
     }
 
@@ -646,6 +669,17 @@ impl Model {
         match self {
             Self::Speech(model) => Ok(model),
             other => Err(other.config().instead_of(View::Speech)),
+        }
+    }
+
+    /// The model as a captioner.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub fn into_caption(self) -> Result<Captioner> {
+        match self {
+            Self::Caption(model) => Ok(model),
+            other => Err(other.config().instead_of(View::Caption)),
         }
     }
 

@@ -19,6 +19,8 @@ pub enum View {
     Image,
     /// See [`crate::SpeechRecognizer`].
     Speech,
+    /// See [`crate::Captioner`].
+    Caption,
 }
 
 impl View {
@@ -31,6 +33,7 @@ impl View {
             Self::Pointer => "a pointer network",
             Self::Image => "an image classifier",
             Self::Speech => "a speech recogniser",
+            Self::Caption => "an image captioner",
         }
     }
 }
@@ -49,6 +52,7 @@ impl ModelConfig {
             View::Pointer => (view.name(), "use it with polyhead point"),
             View::Image => (view.name(), "use it with polyhead classify --image"),
             View::Speech => (view.name(), "use it with polyhead transcribe"),
+            View::Caption => (view.name(), "use it with polyhead caption"),
         };
         Error::View { found, expected: expected.name(), hint }
     }

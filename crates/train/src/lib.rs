@@ -7,12 +7,13 @@
 //!
 //! The task decides the training objective: `translation` for sentence pairs, `classification` for labelled texts, `tagging` for
 //! words with a tag each, `language_model` and `masked_language_model` for plain text, `contrastive` for pairs with one meaning,
-//! `image_classification` for images.
+//! `image_classification` for images, `transcription` for sounds and `captioning` for images with texts.
 //!
 //! Same config, same text, same machine → the same weights to the bit, with any number of threads, whether or not the run was
 //! killed and resumed.
 
 pub mod average;
+mod captioning;
 pub mod checkpoint;
 mod classification;
 pub mod config;

@@ -11,6 +11,7 @@
 //! | `contrastive` | pairs of texts | cross-entropy of the partner in a batch | accuracy of the nearest text, loss |
 //! | `pointing` | points with an order | cross-entropy of the next point | accuracy of whole answers, loss |
 //! | `image_classification` | labelled images | cross-entropy of labels | accuracy, F1, loss |
+//! | `captioning` | images with texts about them | cross-entropy of the next token | facts, BLEU, chrF, loss |
 //! | `transcription` | sounds with their text | cross-entropy of the next token | WER, errors, loss |
 //!
 //! A new task is a folder that implements these traits, a variant of `Task` (`task.rs`; the compiler names the rest), and its

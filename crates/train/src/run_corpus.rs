@@ -3,6 +3,8 @@
 //! In a multilingual model the first token of the source chooses the target language (Johnson et al. 2017, "Google's
 //! Multilingual Neural Machine Translation System").
 
+use std::path::PathBuf;
+
 use polyhead_text::corpus::Corpus;
 
 use crate::config::CorpusConfig;
@@ -18,6 +20,8 @@ pub struct RunCorpus {
     pub languages: Option<[String; 2]>,
     /// Repetitions of every pair per epoch; default: 1.
     pub repeat: usize,
+    /// The file with the facts of the images, for a captioner.
+    pub facts: Option<PathBuf>,
 }
 
 impl RunCorpus {
@@ -28,7 +32,8 @@ impl RunCorpus {
             | Task::Classification
             | Task::Contrastive
             | Task::Pointing
-            | Task::Transcription => config.corpus(place)?,
+            | Task::Transcription
+            | Task::Captioning => config.corpus(place)?,
             Task::Tagging => config.tagged(place)?,
             Task::LanguageModel | Task::MaskedLanguageModel => config.plain_text(place)?,
             Task::ImageClassification => {
@@ -36,7 +41,12 @@ impl RunCorpus {
                 return Err(Error::config(place, message, "name a recipe of a model of text"));
             }
         };
-        Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1) })
+        let facts = config.facts.clone();
+        if facts.is_some() && task != Task::Captioning {
+            let message = format!("facts of images, expected none for task = {:?}", task.name());
+            return Err(Error::config(place, message, "leave facts out, or set task = \"caption\""));
+        }
+        Ok(Self { corpus, languages: config.languages.clone(), repeat: config.repeat.unwrap_or(1), facts })
     }
 
     /// The source files of several corpora, for messages.
@@ -62,6 +72,6 @@ impl RunCorpus {
 
 impl From<Corpus> for RunCorpus {
     fn from(corpus: Corpus) -> Self {
-        Self { corpus, languages: None, repeat: 1 }
+        Self { corpus, languages: None, repeat: 1, facts: None }
     }
 }

@@ -37,6 +37,9 @@ pub enum Task {
     /// Text of a sound; see `transcription`.
     #[serde(rename = "transcribe")]
     Transcription,
+    /// Text about an image; see `captioning`.
+    #[serde(rename = "caption")]
+    Captioning,
 }
 
 impl Task {
@@ -49,6 +52,7 @@ impl Task {
             View::Pointer => Self::Pointing,
             View::Image => Self::ImageClassification,
             View::Speech => Self::Transcription,
+            View::Caption => Self::Captioning,
         }
     }
 
@@ -63,6 +67,7 @@ impl Task {
             Self::Pointing => View::Pointer,
             Self::ImageClassification => View::Image,
             Self::Transcription => View::Speech,
+            Self::Captioning => View::Caption,
         }
     }
 
@@ -77,7 +82,8 @@ impl Task {
             | Self::LanguageModel
             | Self::Pointing
             | Self::ImageClassification
-            | Self::Transcription => None,
+            | Self::Transcription
+            | Self::Captioning => None,
         }
     }
 
@@ -93,6 +99,7 @@ impl Task {
             Self::Pointing => "pointer",
             Self::ImageClassification => "classify-images",
             Self::Transcription => "transcribe",
+            Self::Captioning => "caption",
         }
     }
 
@@ -107,6 +114,7 @@ impl Task {
             Self::Contrastive => "embed",
             Self::Pointing => "point",
             Self::Transcription => "transcribe",
+            Self::Captioning => "caption",
         }
     }
 
@@ -115,6 +123,7 @@ impl Task {
         match self {
             Self::ImageClassification => "--image FILE",
             Self::Transcription => "FILE.wav",
+            Self::Captioning => "FILE.png",
             _ => "< TEXT",
         }
     }
@@ -122,7 +131,7 @@ impl Task {
     /// The default metric.
     pub(crate) fn metric(self) -> Metric {
         match self {
-            Self::Translation => Metric::Bleu,
+            Self::Translation | Self::Captioning => Metric::Bleu,
             Self::Classification | Self::Contrastive | Self::Pointing | Self::ImageClassification => {
                 Metric::Accuracy
             }
@@ -135,7 +144,11 @@ impl Task {
     /// The default of label smoothing; the loss of a language model is a score by itself and has none.
     pub(crate) fn label_smoothing(self) -> f32 {
         match self {
-            Self::Translation | Self::Classification | Self::ImageClassification | Self::Transcription => 0.1,
+            Self::Translation
+            | Self::Classification
+            | Self::ImageClassification
+            | Self::Transcription
+            | Self::Captioning => 0.1,
             // Nearly all words have one tag, and the scores of padding are −∞ in a pointer network.
             Self::Tagging
             | Self::LanguageModel
@@ -156,7 +169,8 @@ impl Task {
             | Self::Contrastive
             | Self::Pointing
             | Self::ImageClassification
-            | Self::Transcription => false,
+            | Self::Transcription
+            | Self::Captioning => false,
         }
     }
 
@@ -182,6 +196,7 @@ impl Task {
             Self::Pointing => "# A pointer network",
             Self::ImageClassification => "# An image classifier",
             Self::Transcription => "# A speech recogniser",
+            Self::Captioning => "# An image captioner",
         }
     }
 
@@ -204,6 +219,7 @@ impl Task {
             Self::Pointing => "Use it with `polyhead point --model FOLDER`.",
             Self::ImageClassification => "Use it with `polyhead classify --model FOLDER --image FILE`.",
             Self::Transcription => "Use it with `polyhead transcribe --model FOLDER`.",
+            Self::Captioning => "Use it with `polyhead caption --model FOLDER`.",
         }
     }
 }

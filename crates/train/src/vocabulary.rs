@@ -152,8 +152,8 @@ impl Vocabulary {
             let both = learn(&[CorpusSide::Source, CorpusSide::Target], SHARED)?;
             return Self::new(both, None, &folder.join(SHARED));
         }
-        if run.task == Task::Transcription {
-            // The source side has paths of sounds.
+        if matches!(run.task, Task::Transcription | Task::Captioning) {
+            // The source side has paths of sounds or images.
             let own = learn(&[CorpusSide::Target], SHARED)?;
             return Self::new(own, None, &folder.join(SHARED));
         }

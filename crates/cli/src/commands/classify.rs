@@ -12,7 +12,7 @@ use polyhead_engine::{Classifier, LoadOptions};
 use serde_json::json;
 
 use self::images::ImageArguments;
-pub(crate) use self::images::ImageReading;
+pub(crate) use self::images::{ImageReading, image_files};
 use crate::decode_options::positive;
 use crate::encoder_options::{EncoderOptions, TextInputs};
 use crate::output_format::LineFormat;

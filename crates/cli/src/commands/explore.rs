@@ -60,8 +60,8 @@ impl Explore {
                 report_loaded(&folder, &encoder.encoder().parameters().device(), "f32", start);
                 EncoderExplorer::new(Arc::new(encoder), model_name(&folder)).listen(port)?
             }
-            View::Image => {
-                let message = format!("{}: an image classifier, expected a model of text", folder.display());
+            view @ (View::Image | View::Caption) => {
+                let message = format!("{}: {}, expected a model of text", folder.display(), view.name());
                 let hint = "polyhead inspect --image FILE --out FILE.svg shows its attention".into();
                 return Err(Misuse { message, hint }.into());
             }

@@ -63,7 +63,7 @@ A language model shows the attention over the text so far, and for each token it
 
 An encoder shows the attention over its text and what its head computes: classes, entities, words in place of masks, or, without a head, the vector of the text. Files .npz and .safetensors also have `hidden_states`: the states of the tokens after the embedding and each layer. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected. A speech recogniser reads a WAV file, whose name is the text, and shows which part of the sound each token attends to.
 
-An image classifier reads --image. Files .svg and .png show the image, the attention rollout, and what the class token attends to in the selected heads: bright patches have large weights. The tokens of other files are the class token and the patches, row by row.
+An image classifier reads --image. Files .svg and .png show the image, the attention rollout, and what the class token attends to in the selected heads: bright patches have large weights. The tokens of other files are the class token and the patches, row by row. A captioner reads --image, too: .svg and .png show the image once for each word of its caption, with the patches that the word attends to (the mean of the heads of the last layer, or those that --layers and --heads select).
 
 --compare compares the vectors that a word has in its contexts, in one text or several, by the cosine of each pair after each layer; it works with encoders, translators (their encoder) and language models. An occurrence of several tokens has the mean of their vectors. The cosines of other tokens are shown beside them, because vectors of different words are similar, too. Files: .svg and .png show the vectors of all tokens in the plane (principal components) in the first and the last layer, or those of --layers; .html shows every layer; .json has all numbers.";
 
@@ -143,7 +143,7 @@ impl Inspect {
         let folder = default_model::or(self.model.as_deref())?;
         check_folder(&folder)?;
         let view = view(&folder)?;
-        if view == View::Image || self.image.is_given() {
+        if matches!(view, View::Image | View::Caption) || self.image.is_given() {
             return self.inspect_image((&folder, view), &formats);
         }
         if !self.compare.is_empty() {
@@ -167,7 +167,7 @@ impl Inspect {
             View::Encoder => self.inspect_encoder(&folder, &formats),
             View::LanguageModel => self.inspect_text(&folder, &formats),
             View::Pointer => self.inspect_order(&folder, &formats),
-            View::Image => self.inspect_image((&folder, view), &formats),
+            View::Image | View::Caption => self.inspect_image((&folder, view), &formats),
             View::Speech => self.inspect_speech(&folder, &formats),
         }
     }
@@ -242,12 +242,7 @@ impl Inspect {
         let engine = SpeechEngine::load(folder, &polyhead_engine::LoadOptions::default())?;
         report_loaded(folder, &engine.parameters().device(), "f32", start);
         let sound = wav::read(Path::new(self.text()), MOST_SECONDS)?;
-        let sites = Sites::new(vec![engine.model().cross_attention()]);
-        let (selection, intervention) = self.selection(&sites)?;
-        if intervention != Intervention::default() {
-            let message = format!("an intervention on {WHAT}, expected none");
-            return Err(misuse(&message, "leave --without, --scale and --skip out"));
-        }
+        let selection = self.plain_selection(engine.model().decoder().cross_attention(), View::Speech)?;
         let (samples, notes) = engine.samples(&sound);
         for text in notes {
             note(&format!("note: {text}"));
@@ -294,6 +289,16 @@ impl Inspect {
         selection.check(sites)?;
         let changed = change::intervention(sites, &self.without, &self.scale, &self.skip)?;
         Ok((selection, changed))
+    }
+
+    /// The selected attention of a model whose cross-attention alone is shown.
+    fn plain_selection(&self, cross: SiteGroup, view: View) -> Result<Selection> {
+        let (selection, intervention) = self.selection(&Sites::new(vec![cross]))?;
+        if intervention != Intervention::default() {
+            let message = format!("an intervention on {}, expected none", view.name());
+            return Err(misuse(&message, "leave --without, --scale and --skip out"));
+        }
+        Ok(selection)
     }
 
     /// Writes the files, or prints the trace next to that of the unchanged model.

@@ -2,6 +2,7 @@
 
 pub(crate) mod average;
 pub(crate) mod bench;
+pub(crate) mod caption;
 pub(crate) mod classify;
 pub(crate) mod completions;
 pub(crate) mod data;
@@ -50,6 +51,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         Command::Average(average) => average.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Caption(caption) => caption.run(),
         Command::Classify(classify) => classify.run(),
         Command::Point(point) => point.run(),
         Command::Completions(completions) => completions.run(),

@@ -5,6 +5,7 @@
 mod attack;
 mod bad_input;
 mod bench;
+mod caption;
 mod classify;
 mod copying;
 mod data;

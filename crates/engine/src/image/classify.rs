@@ -47,6 +47,30 @@ pub struct ImageAttention {
     pub trace: Trace,
 }
 
+/// The preprocessor of a folder, and the size of its images, which have at least one patch.
+pub(super) fn sized(
+    folder: &Path,
+    options: ImageOptions,
+    least: usize,
+) -> Result<(Preprocessor, [usize; 2])> {
+    let mut preprocessor = Preprocessor::load(folder)?;
+    if let Some(size) = options.size {
+        if size.into_iter().any(|side| side < least) {
+            let message =
+                format!("images of {}×{} pixels, expected at least a patch of {least}", size[1], size[0]);
+            return Err(Error::request(message, "choose a larger size"));
+        }
+        preprocessor = preprocessor.with_size(size);
+    }
+    match preprocessor.size().filter(|size| size.iter().all(|side| *side >= least)) {
+        Some(size) => Ok((preprocessor, size)),
+        None => {
+            let message = "its preprocessor_config.json does not say one size of all images";
+            Err(Error::file(folder, message, "give the size: --image-size N"))
+        }
+    }
+}
+
 impl ImageClassifier {
     /// Loads a classifier from a model folder.
     ///
@@ -61,20 +85,7 @@ impl ImageClassifier {
             let hint = error.hint();
             Error::file(folder, error.to_string(), hint)
         })?;
-        let mut preprocessor = Preprocessor::load(folder)?;
-        let least = model.config().patch_size;
-        if let Some(size) = options.size {
-            if size.into_iter().any(|side| side < least) {
-                let message =
-                    format!("images of {}×{} pixels, expected at least a patch of {least}", size[1], size[0]);
-                return Err(Error::request(message, "choose a larger size"));
-            }
-            preprocessor = preprocessor.with_size(size);
-        }
-        let Some(size) = preprocessor.size().filter(|size| size.iter().all(|side| *side >= least)) else {
-            let message = "its preprocessor_config.json does not say one size of all images";
-            return Err(Error::file(folder, message, "give the size: --image-size N"));
-        };
+        let (preprocessor, size) = sized(folder, options, model.config().patch_size)?;
         Ok(Self { model, parameters: loaded.parameters, preprocessor, size })
     }
 

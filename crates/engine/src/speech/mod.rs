@@ -32,7 +32,7 @@ use crate::load::{LoadOptions, check_folder, load};
 use crate::{Error, Result};
 
 pub use self::features::LogMel;
-pub use self::recognise::{Recognised, SpeechAttention};
+pub use self::recognise::Recognised;
 pub use self::resample::resample;
 pub use self::transcript::{Segment, Transcript, Word};
 pub use self::wav::Sound;

@@ -1,15 +1,12 @@
 //! Frames of windows in, tokens out: language, prefix, search, and the times of tokens.
 
-use polyhead_attention::{Capture, Filter, Pass};
-use polyhead_models::decode::beam::{BeamOptions, beam};
-use polyhead_models::decode::greedy::greedy;
-use polyhead_models::decode::length_penalty::LengthPenalty;
-use polyhead_models::decode::sample::{SampleOptions, sample};
-use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken as _};
-use polyhead_models::speech::{EncodedSpeech, SpeechDecoding};
+use polyhead_attention::{Capture, Pass};
+use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
+use polyhead_models::text_decoder::{Encoded, EncodedDecoding};
 use polyhead_tensor::{Tape, Tensor};
 
 use super::{SpeechEngine, SpeechTask, TranscribeOptions, times};
+use crate::encoded_text::{TextAttention, TextSearch, attend, scored};
 use crate::{Error, Result};
 
 /// What a search does, resolved for a model.
@@ -24,9 +21,7 @@ pub(super) struct Search {
     /// True if the model writes timestamps.
     pub(super) timestamps: bool,
     pub(super) word_times: bool,
-    beam_size: usize,
-    temperature: f32,
-    seed: u64,
+    text: TextSearch,
 }
 
 /// The tokens of a window.
@@ -40,42 +35,23 @@ pub struct Recognised {
     pub(super) starts: Vec<usize>,
 }
 
-/// The cross-attention of a text: which frames each token attends to.
-#[derive(Debug, Clone)]
-pub struct SpeechAttention {
-    /// The site that computed it.
-    pub site: polyhead_attention::Site,
-    /// heads × tokens × positions; the last row is that of the end token.
-    pub weights: Tensor,
-}
-
-impl Search {
-    fn is_beam(&self) -> bool {
-        self.temperature == 0.0 && self.beam_size > 1
-    }
-}
-
 impl SpeechEngine {
     /// Resolves options.
     pub(super) fn search(&self, options: &TranscribeOptions) -> Result<Search> {
         let settings = &self.settings;
         let special = self.model.special_ids();
-        let most = settings.max_length.saturating_sub(1).max(1);
+        let most = settings.text.max_length.saturating_sub(1).max(1);
         let lengths = Lengths {
             max: most,
             max_new: options.max_tokens,
             min_new: options.min_tokens,
             ..Lengths::default()
         };
-        let mut rules = settings.rules.clone();
+        let mut rules = settings.text.rules.clone();
         let timestamps = options.timestamps && settings.no_timestamps.is_some();
         rules.timestamps = if timestamps { settings.timestamps() } else { None };
         if let Some(none) = settings.timestamps().filter(|_| !timestamps) {
             rules.forbidden.extend(none.first_id..self.model.config().vocab_size as u32);
-        }
-        let beam_size = options.beam_size.unwrap_or(settings.beam_size);
-        if beam_size == 0 {
-            return Err(Error::request("a beam size of 0, expected 1 or more", "1 is greedy decoding"));
         }
         if !(options.temperature >= 0.0 && options.temperature.is_finite()) {
             let message = format!("a temperature of {}, expected 0 or more", options.temperature);
@@ -102,9 +78,12 @@ impl SpeechEngine {
             task,
             timestamps,
             word_times: options.word_times,
-            beam_size,
-            temperature: options.temperature,
-            seed: options.seed,
+            text: TextSearch {
+                beam_size: settings.text.beam_size(options.beam_size)?,
+                length_penalty: settings.text.length_penalty,
+                temperature: options.temperature,
+                seed: options.seed,
+            },
         })
     }
 
@@ -121,8 +100,8 @@ impl SpeechEngine {
         let pass = Pass::new(&tape, &self.parameters, &capture);
         let frames = self.model.frames(windows.iter().map(|(frames, _)| Some(*frames)), longest);
         let encoded = self.model.encode(&pass, &frames)?;
-        let decoding = SpeechDecoding {
-            model: &self.model,
+        let decoding = EncodedDecoding {
+            decoder: self.model.decoder(),
             parameters: &self.parameters,
             capture: &capture,
             encoded: &encoded,
@@ -137,14 +116,11 @@ impl SpeechEngine {
         if !prefix.is_empty() {
             decode.rules.prefixes = vec![prefix.clone(); sources.len()];
         }
-        let hypotheses = self.run(&decoding, &sources, (search, decode))?;
+        let hypotheses = search.text.run(&decoding, &sources, decode)?;
         let mut found = Vec::with_capacity(hypotheses.len());
         for (row, (hypothesis, (_, sound))) in hypotheses.into_iter().zip(windows).enumerate() {
-            let after = hypothesis.ids.get(prefix.len()..).unwrap_or_default();
-            // The score of a beam is divided by its length already.
-            let length = if search.is_beam() { 1 } else { after.len().max(1) };
-            let log_probability = hypothesis.score / length as f64;
-            let ids = after.strip_suffix(&[search.decode.end_id]).unwrap_or(after).to_vec();
+            let end = (prefix.len(), search.decode.end_id);
+            let (ids, log_probability) = scored(&hypothesis, end, &search.text);
             let starts = if search.word_times {
                 self.token_starts((&encoded, row), &ids, (*sound, search))?
             } else {
@@ -155,30 +131,8 @@ impl SpeechEngine {
         Ok(found)
     }
 
-    fn run(
-        &self,
-        decoding: &SpeechDecoding<'_>,
-        sources: &[&[u32]],
-        (search, decode): (&Search, DecodeOptions),
-    ) -> Result<Vec<Hypothesis>> {
-        if search.temperature > 0.0 {
-            let (temperature, seed) = (search.temperature, search.seed);
-            let options = SampleOptions { decode, temperature, seed, ..SampleOptions::default() };
-            let drawn = sample(decoding, sources, &options)?;
-            return Ok(drawn.into_iter().map(|mut samples| samples.remove(0)).collect());
-        }
-        if !search.is_beam() {
-            return Ok(greedy(decoding, sources, &decode)?);
-        }
-        let (beam_size, length_penalty) =
-            (search.beam_size, LengthPenalty::Power(self.settings.length_penalty));
-        let options = BeamOptions { decode, beam_size, length_penalty, ..BeamOptions::default() };
-        let best = beam(decoding, sources, &options)?;
-        Ok(best.into_iter().map(|mut hypotheses| hypotheses.remove(0)).collect())
-    }
-
     /// The most probable language after the start token.
-    fn detect_language(&self, decoding: &SpeechDecoding<'_>, source: &[u32]) -> Result<u32> {
+    fn detect_language(&self, decoding: &EncodedDecoding<'_>, source: &[u32]) -> Result<u32> {
         let mut state = decoding.start(&[source], 1)?;
         let logits = decoding.step(&mut state, &[self.model.special_ids().start_id])?.to_host()?;
         let score = |id: u32| logits.data()[id as usize];
@@ -208,7 +162,7 @@ impl SpeechEngine {
     /// The position at which each token of a text begins, timestamps among the tokens left out, and at which the text ends.
     fn token_starts(
         &self,
-        encoded: (&EncodedSpeech, usize),
+        encoded: (&Encoded, usize),
         ids: &[u32],
         (frames, search): (usize, &Search),
     ) -> Result<Vec<usize>> {
@@ -217,7 +171,7 @@ impl SpeechEngine {
         let positions = frames.div_ceil(2).max(1);
         let all = self.model.config().decoder.n_layers;
         let mut heads = Vec::new();
-        for SpeechAttention { site, weights } in attention {
+        for TextAttention { site, weights } in attention {
             let &[n_heads, tokens, length] = weights.shape() else {
                 unreachable!("heads × tokens × positions")
             };
@@ -242,32 +196,13 @@ impl SpeechEngine {
     /// The cross-attention from each token of a text, and from the end token, to a sound.
     fn attend(
         &self,
-        (encoded, row): (&EncodedSpeech, usize),
+        encoded: (&Encoded, usize),
         text: &[u32],
         search: &Search,
-    ) -> Result<Vec<SpeechAttention>> {
-        let group = self.model.cross_attention();
-        let (tape, capture) =
-            (Tape::inference(), Capture::on(Filter { kind: Some(group.kind), ..Filter::default() }));
-        let pass = Pass::new(&tape, &self.parameters, &capture);
+    ) -> Result<Vec<TextAttention>> {
         let prefix = self.prefix(search, false);
-        let first = prefix.len();
-        let start = self.model.special_ids().start_id;
-        // Each row of the weights is that of the position which predicts a token.
-        let given: Vec<u32> = std::iter::once(start).chain(prefix).chain(text.iter().copied()).collect();
-        let given = &given[..given.len().min(self.model.config().max_len)];
-        let one = encoded.one(&pass, row)?;
-        let target = self.model.ids(std::iter::once(Some(given)), given.len());
-        self.model.forward_encoded(&pass, &one, &target)?;
-        let found = capture.take().weights.into_iter().map(|found| {
-            let weights = found.weights.to_host()?;
-            let &[_, n_heads, tokens, length] = weights.shape() else { unreachable!("four axes") };
-            let kept = weights.data().chunks_exact(tokens * length).flat_map(|head| &head[first * length..]);
-            let kept = kept.copied().collect();
-            let weights = Tensor::new(&[n_heads, tokens - first, length], kept);
-            Ok(SpeechAttention { site: found.site, weights })
-        });
-        found.collect()
+        let of_model = (self.model.special_ids(), self.model.config().max_len);
+        attend((self.model.decoder(), &self.parameters), encoded, (&prefix, text), of_model)
     }
 
     /// The cross-attention of the text of a sound of at most one window, with its tokens.
@@ -278,7 +213,7 @@ impl SpeechEngine {
         &self,
         samples: &[f32],
         options: &TranscribeOptions,
-    ) -> Result<(Vec<u32>, Vec<SpeechAttention>)> {
+    ) -> Result<(Vec<u32>, Vec<TextAttention>)> {
         let mut search = self.search(options)?;
         let (frames, sound) = self.first_window(samples);
         let found = self.recognise(&[(&frames, sound)], &mut search)?.remove(0);

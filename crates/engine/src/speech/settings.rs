@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use polyhead_models::SpeechRecognizer;
-use polyhead_models::decode::rules::{Rules, Timestamps};
+use polyhead_models::decode::rules::Timestamps;
 use serde_json::Value;
 
-use crate::settings::{Settings, ids, positive, size};
+use crate::encoded_text::TextSettings;
+use crate::settings::{Settings, size};
 use crate::{Error, Result};
 
 /// The settings of a folder.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct SpeechSettings {
     /// Ids of languages by their codes, such as `en`; empty for a model of one language.
     pub(super) languages: BTreeMap<String, u32>,
@@ -27,14 +28,8 @@ pub(super) struct SpeechSettings {
     pub(super) max_initial_timestamp: Option<usize>,
     /// Decoder layers and heads that align text and sound (`alignment_heads`); default: all heads of the later half of layers.
     pub(super) alignment_heads: Vec<[usize; 2]>,
-    /// Forbidden and forced tokens.
-    pub(super) rules: Rules,
-    /// Most tokens of a text, the start token included.
-    pub(super) max_length: usize,
-    /// Beam size; default: 1.
-    pub(super) beam_size: usize,
-    /// The exponent of the length penalty of beam search; default: 1.
-    pub(super) length_penalty: f64,
+    /// Rules, lengths and search.
+    pub(super) text: TextSettings,
 }
 
 impl SpeechSettings {
@@ -42,8 +37,15 @@ impl SpeechSettings {
     pub(super) fn load(folder: &Path, model: &SpeechRecognizer) -> Result<Self> {
         let config = model.config();
         let path = folder.join("generation_config.json");
-        let mut found =
-            Self { max_length: config.max_len, beam_size: 1, length_penalty: 1.0, ..Self::default() };
+        let mut found = Self {
+            languages: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            forced: Vec::new(),
+            no_timestamps: None,
+            max_initial_timestamp: None,
+            alignment_heads: Vec::new(),
+            text: TextSettings::new(config.max_len),
+        };
         if !path.exists() {
             return Ok(found);
         }
@@ -60,14 +62,7 @@ impl SpeechSettings {
         found.max_initial_timestamp = settings.get("max_initial_timestamp_index", number, size)?;
         let heads = settings.get("alignment_heads", "a list of pairs of a layer and a head", pairs)?;
         found.alignment_heads = heads.unwrap_or_default();
-        let ends = settings.get("eos_token_id", "an id or a list of ids", ids)?;
-        let ends = ends.unwrap_or_else(|| vec![config.end_id]);
-        found.rules = settings.rules(Rules::default(), &ends, config.end_id)?;
-        found.max_length = settings
-            .get("max_length", "a whole number of 1 or more", positive)?
-            .map_or(config.max_len, |most| most.min(config.max_len));
-        found.beam_size = settings.get("num_beams", "a whole number of 1 or more", positive)?.unwrap_or(1);
-        found.length_penalty = settings.get("length_penalty", "a number", Value::as_f64)?.unwrap_or(1.0);
+        found.text = TextSettings::read(&settings, config.end_id, config.max_len)?;
         found.check(&path, model)?;
         Ok(found)
     }
@@ -179,7 +174,7 @@ mod tests {
         assert_eq!((found.forced.as_slice(), found.alignment_heads.as_slice()), (&[53][..], &[[1, 0]][..]));
         assert_eq!(found.timestamps(), Some(Timestamps { first_id: 55, max_initial: Some(50) }));
         assert_eq!(
-            (found.rules.forbidden.as_slice(), found.rules.forbidden_first.as_slice()),
+            (found.text.rules.forbidden.as_slice(), found.text.rules.forbidden_first.as_slice()),
             (&[3][..], &[4][..])
         );
         let error = found.language("fr").unwrap_err().to_string();

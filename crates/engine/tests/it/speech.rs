@@ -148,7 +148,7 @@ fn logits_and_cross_attention_are_those_of_transformers() {
         let given = ids(&case["ids"]);
         let (tape, capture) = (
             Tape::inference(),
-            Capture::on(Filter { kind: Some(model.cross_attention().kind), ..Filter::default() }),
+            Capture::on(Filter { kind: Some(model.decoder().cross_attention().kind), ..Filter::default() }),
         );
         let pass = Pass::new(&tape, engine.parameters(), &capture);
         let target = model.ids(std::iter::once(Some(&given[..])), given.len());

@@ -133,6 +133,11 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             put("seconds", found.seconds.into());
             put("step", found.step.into());
         }
+        TraceOutcome::Caption(found) => {
+            put("text", found.text.clone().into());
+            put("log_probability", found.log_probability.into());
+            put("grid", json!(found.grid));
+        }
         TraceOutcome::Text(found) => text::keys(found).into_iter().for_each(|(key, value)| put(&key, value)),
     }
     put("attention", trace.selected(filter).iter().map(attention).collect());

@@ -50,17 +50,22 @@ impl ImageTrace {
 
     /// Heat-maps of tokens as heat-maps of patches in their places: the attention rollout, if there is one, and each of `maps`.
     pub fn grids(&self, maps: &[HeatMap], rollout: Option<Rollout>) -> Vec<HeatMap> {
-        let labels = |count: usize| (0..count).map(|index| index.to_string()).collect();
-        let grid = |title: String, weights: &Matrix| HeatMap {
-            title,
-            numbers: Matrix::new(self.grid[1], self.of_patches(weights)),
-            rows: labels(self.grid[0]),
-            columns: labels(self.grid[1]),
-            range: ValueRange::Weights,
-        };
+        let grid = |title: String, weights: &Matrix| grid(title, self.grid, self.of_patches(weights));
         let rolled = rollout.and_then(|rollout| rollout.parts.into_iter().next());
         let rolled = rolled.map(|(_, weights)| grid(ROLLOUT.to_owned(), &weights));
         rolled.into_iter().chain(maps.iter().map(|map| grid(map.title.clone(), &map.numbers))).collect()
+    }
+}
+
+/// Weights of patches in their places.
+pub(super) fn grid(title: String, [rows, columns]: [usize; 2], weights: Vec<f32>) -> HeatMap {
+    let labels = |count: usize| (0..count).map(|index| index.to_string()).collect();
+    HeatMap {
+        title,
+        numbers: Matrix::new(columns, weights),
+        rows: labels(rows),
+        columns: labels(columns),
+        range: ValueRange::Weights,
     }
 }
 
@@ -85,7 +90,7 @@ impl Trace {
         Ok(Self {
             sites: classifier.model().sites(),
             d_model: classifier.model().config().d_model,
-            sides: vec![side(&trace, name)],
+            sides: vec![patch_side(trace.tokens, trace.grid, name)],
             outcome: TraceOutcome::Image(trace),
             attentions: weights_of(found.trace.weights),
             vectors: Vec::new(),
@@ -103,11 +108,9 @@ impl Trace {
 }
 
 /// Learned tokens and patches, named by row and column; the text is the name of the image.
-fn side(trace: &ImageTrace, name: &Path) -> TraceSide {
-    let patches = (0..trace.grid[0] * trace.grid[1])
-        .map(|patch| format!("{},{}", patch / trace.grid[1], patch % trace.grid[1]));
-    let pieces: Vec<String> =
-        TOKENS[..trace.tokens].iter().map(|name| (*name).to_owned()).chain(patches).collect();
+pub(super) fn patch_side(tokens: usize, grid: [usize; 2], name: &Path) -> TraceSide {
+    let patches = (0..grid[0] * grid[1]).map(|patch| format!("{},{}", patch / grid[1], patch % grid[1]));
+    let pieces: Vec<String> = TOKENS[..tokens].iter().map(|name| (*name).to_owned()).chain(patches).collect();
     let ids = (0..pieces.len() as u32).collect();
     let offsets = vec![0..0; pieces.len()];
     TraceSide::new(IMAGE, &name.display().to_string(), Encoding { ids, pieces, offsets })

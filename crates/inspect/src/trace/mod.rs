@@ -2,7 +2,7 @@
 //!
 //! 1. `observe.rs` runs the forward pass with capture, `token.rs` maps tokens to positions in the texts.
 //! 2. `translation.rs` traces a translation, searched for or given; [`encoder`] a text under an encoder,
-//!    `order.rs` the answer of a pointer network, `image.rs` an image, [`text`] a text under a language model.
+//!    `order.rs` the answer of a pointer network, `image.rs` an image, `speech.rs` a sound, `caption.rs` a caption, [`text`] a text under a language model.
 //! 3. `step.rs` has probabilities and alternatives, `tree.rs` the beam search tree, `progress.rs` reports the search's progress.
 //!
 //! The text is given to the model as one sentence: it is not split, and nothing is changed before or after.
@@ -16,6 +16,7 @@
 //! # Ok::<(), polyhead_inspect::Error>(())
 //! ```
 
+mod caption;
 pub mod encoder;
 mod image;
 mod observe;
@@ -28,6 +29,7 @@ mod token;
 mod translation;
 mod tree;
 
+pub use caption::CaptionTrace;
 pub(crate) use encoder::captured_encoder_pass;
 pub use encoder::{EncoderOptions, EncoderTrace, HeadOutput};
 pub use image::ImageTrace;
@@ -89,6 +91,8 @@ pub enum TraceOutcome {
     Image(ImageTrace),
     /// The text of a sound; its sides are `frames` and `target`.
     Speech(SpeechTrace),
+    /// The caption of an image; its sides are `image` and `target`.
+    Caption(CaptionTrace),
 }
 
 impl Trace {
@@ -105,7 +109,8 @@ impl Trace {
             | TraceOutcome::Order(_)
             | TraceOutcome::Text(_)
             | TraceOutcome::Image(_)
-            | TraceOutcome::Speech(_) => None,
+            | TraceOutcome::Speech(_)
+            | TraceOutcome::Caption(_) => None,
         }
     }
 
@@ -146,7 +151,7 @@ impl Trace {
 
     /// The attention site that word alignments are read from, if the model has one.
     pub fn alignment_site(&self) -> Option<Site> {
-        if let TraceOutcome::Speech(_) = &self.outcome {
+        if let TraceOutcome::Speech(_) | TraceOutcome::Caption(_) = &self.outcome {
             // The last layer of the cross-attention, which alone was captured.
             return self.sites.all().last();
         }

@@ -69,7 +69,7 @@ impl Trace {
         let piece = |id: &u32| (*id, engine.tokenizer().decode(&[*id]).unwrap_or_default());
         let end = (engine.model().special_ids().end_id, END.to_owned());
         Ok(Self {
-            sites: Sites::new(vec![engine.model().cross_attention()]),
+            sites: Sites::new(vec![engine.model().decoder().cross_attention()]),
             d_model: config.d_model,
             sides: vec![
                 side(FRAMES, times.chain([(columns as u32, "padding".to_owned())])),

@@ -2,13 +2,11 @@
 
 use polyhead_attention::layers::Embedding;
 use polyhead_attention::position::Learned;
-use polyhead_attention::{AttentionKind, Builder, Mask, Pass, SiteGroup, Sites};
-use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
+use polyhead_attention::{AttentionKind, Builder, Mask, Pass, Sites};
+use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::dropout::dropout;
 use polyhead_tensor::ops::elementwise::add;
-use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy};
-use polyhead_tensor::ops::shape::{concat, slice};
-use polyhead_tensor::{Indices, Parameters, Tensor, Var};
+use polyhead_tensor::{Indices, Parameters, Var};
 
 use super::config::SpeechConfig;
 use super::frames::Frames;
@@ -16,15 +14,13 @@ use super::stem::Stem;
 use crate::Result;
 use crate::ids::Ids;
 use crate::sequence_to_sequence::SpecialIds;
-use crate::transformer::config::{CrossProjection, NormOrder, PositionConfig};
-use crate::transformer::decoder::{DecoderStack, DecoderState, Replay};
-use crate::transformer::input::{InputOptions, sinusoidal};
+use crate::text_decoder::{Encoded, TextDecoder, TextDecoderOptions};
+use crate::transformer::config::{NormOrder, PositionConfig};
+use crate::transformer::input::sinusoidal;
 use crate::transformer::stack::{LayerOptions, Source, SpecialLayers, Stack, StackOptions};
 
 /// Self-attention over the positions of the encoder, two frames each.
 const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "frames");
-/// Causal self-attention over the text.
-const DECODER: AttentionKind = AttentionKind::self_attention(1, "decoder", "target").causal();
 /// Cross-attention from the text to the sound.
 const CROSS: AttentionKind = AttentionKind::cross_attention(2, "cross", "decoder", ["target", "frames"]);
 
@@ -36,44 +32,7 @@ pub struct SpeechRecognizer {
     /// The table of encoder positions, if it is learned.
     positions: Option<Learned>,
     encoder: Stack,
-    decoder: DecoderStack,
-    /// Embeddings of tokens, and the output layer.
-    embedding: Embedding,
-}
-
-/// The encoder states of several sounds.
-#[derive(Debug, Clone)]
-pub struct EncodedSpeech {
-    /// rows × positions × d_model.
-    states: Var,
-    /// Number of positions of each row.
-    lengths: Vec<u32>,
-}
-
-impl EncodedSpeech {
-    /// Number of positions of each sound.
-    pub fn lengths(&self) -> &[u32] {
-        &self.lengths
-    }
-
-    /// One of the sounds.
-    ///
-    /// # Errors
-    /// If there is no such sound.
-    pub fn one(&self, pass: &Pass<'_>, row: usize) -> Result<Self> {
-        self.select(pass, &[row])
-    }
-
-    /// The sounds in `rows`, in that order.
-    pub(super) fn select(&self, pass: &Pass<'_>, rows: &[usize]) -> Result<Self> {
-        if rows.iter().copied().eq(0..self.lengths.len()) {
-            return Ok(self.clone());
-        }
-        let row = |&row: &usize| slice(pass.tape, &self.states, 0, row..row + 1);
-        let parts = rows.iter().map(row).collect::<polyhead_tensor::Result<Vec<Var>>>()?;
-        let states = concat(pass.tape, &parts.iter().collect::<Vec<_>>(), 0)?;
-        Ok(Self { states, lengths: rows.iter().map(|&row| self.lengths[row]).collect() })
-    }
+    decoder: TextDecoder,
 }
 
 impl SpeechRecognizer {
@@ -108,24 +67,17 @@ impl SpeechRecognizer {
             special: SpecialLayers::default(),
         };
         let encoder = Stack::new(&mut builder.at("encoder"), &encoder_stack)?;
-        let decoder_stack = StackOptions {
-            kind: DECODER,
+        let decoder = TextDecoderOptions {
             sizes: config.decoder,
-            layer: LayerOptions { max_len: config.max_len, ..layer },
-            cross: Some((CROSS, CrossProjection::PerLayer)),
-            ..encoder_stack
-        };
-        let input = InputOptions {
-            d_model,
+            layer,
+            cross: CROSS,
             position: config.position,
             max_len: config.max_len,
+            vocab_size,
             pad_id: config.pad_id,
-            scale_embedding: false,
-            dropout: config.dropout.embedding,
         };
-        let target = (embedding.clone(), vocab_size);
-        let decoder = DecoderStack::new(&mut builder.at("decoder"), target, &input, &decoder_stack)?;
-        Ok(Self { config: config.clone(), stem, positions, encoder, decoder, embedding })
+        let decoder = TextDecoder::new(&mut builder, embedding, &decoder)?;
+        Ok(Self { config: config.clone(), stem, positions, encoder, decoder })
     }
 
     /// The config of the model.
@@ -144,10 +96,9 @@ impl SpeechRecognizer {
         Sites::new(self.encoder.sites().chain(self.decoder.sites()).collect())
     }
 
-    /// The cross-attention, from the text to the sound.
-    pub fn cross_attention(&self) -> SiteGroup {
-        let n_layers = self.config.decoder.n_layers;
-        SiteGroup { kind: CROSS, n_layers, heads: self.config.decoder.heads(self.config.d_model) }
+    /// The decoder, which writes the text.
+    pub fn decoder(&self) -> &TextDecoder {
+        &self.decoder
     }
 
     /// A batch of log-mel frames, each row flat, padded to `length` frames; `None` is a padding row.
@@ -186,10 +137,10 @@ impl SpeechRecognizer {
     ///
     /// # Errors
     /// If there are more frames than learned positions.
-    pub fn encode(&self, pass: &Pass<'_>, frames: &Frames) -> Result<EncodedSpeech> {
+    pub fn encode(&self, pass: &Pass<'_>, frames: &Frames) -> Result<Encoded> {
         let lengths = frames.lengths().host().to_vec();
         let states = self.encode_frames(pass, &frames.to_device(&pass.parameters.device())?)?;
-        Ok(EncodedSpeech { states, lengths })
+        Ok(Encoded::new(states, lengths))
     }
 
     /// Logits of the token after each target token: rows × target length × vocab_size.
@@ -197,27 +148,8 @@ impl SpeechRecognizer {
     /// # Errors
     /// If an id is outside the vocabulary.
     pub fn forward(&self, pass: &Pass<'_>, frames: &Frames, target: &Ids) -> Result<Var> {
-        let x = self.decoded(pass, frames, target)?;
-        self.logits(pass, &x)
-    }
-
-    /// The same of sounds that are encoded already, one for each row of `target`.
-    ///
-    /// # Errors
-    /// If an id is outside the vocabulary.
-    pub fn forward_encoded(&self, pass: &Pass<'_>, encoded: &EncodedSpeech, target: &Ids) -> Result<Var> {
-        let device = pass.parameters.device();
-        let lengths: Indices = encoded.lengths.iter().copied().collect();
-        let lengths = &lengths.to_device(&device)?;
-        let source = Source { states: &encoded.states, lengths };
-        let x = self.decoder.forward(pass, Some(source), &target.to_device(&device)?)?;
-        self.logits(pass, &x)
-    }
-
-    fn decoded(&self, pass: &Pass<'_>, frames: &Frames, target: &Ids) -> Result<Var> {
         let states = &self.encode_frames(pass, frames)?;
-        let source = Source { states, lengths: frames.lengths() };
-        Ok(self.decoder.forward(pass, Some(source), target)?)
+        self.decoder.forward(pass, Source { states, lengths: frames.lengths() }, target)
     }
 
     /// Mean cross-entropy of `expected` given `target` (teacher forcing). A scalar.
@@ -229,40 +161,9 @@ impl SpeechRecognizer {
         pass: &Pass<'_>,
         frames: &Frames,
         target: &Ids,
-        (expected, options): (&Indices, CrossEntropyOptions),
+        expected: (&Indices, CrossEntropyOptions),
     ) -> Result<Var> {
-        let x = self.decoded(pass, frames, target)?;
-        match self.embedding.output(pass, None).filter(|_| !pass.capture.wants_activations()) {
-            Some((weight, bias)) => {
-                let layer = OutputLayer { x: &x, weight: &weight, bias: bias.as_ref() };
-                Ok(output_cross_entropy(pass.tape, layer, expected, options)?)
-            }
-            None => Ok(cross_entropy(pass.tape, &self.logits(pass, &x)?, expected, options)?),
-        }
-    }
-
-    /// The decoder state before the first token, one row per encoded sound, with capacity for `n_rows` rows.
-    pub(super) fn start(
-        &self,
-        pass: &Pass<'_>,
-        encoded: &EncodedSpeech,
-        n_rows: usize,
-    ) -> Result<DecoderState> {
-        Ok(self.decoder.start(pass, Some(&encoded.states), &encoded.lengths, n_rows)?)
-    }
-
-    /// One decoding step: rows × vocab_size.
-    pub(super) fn step(&self, pass: &Pass<'_>, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
-        self.decoder.step(pass, (state, tokens), Replay::Allowed, |x| {
-            let logits = self.embedding.step_logits(pass, x, None)?;
-            pass.capture.activation(|| "logits".into(), &logits);
-            Ok(logits.value().clone())
-        })
-    }
-
-    fn logits(&self, pass: &Pass<'_>, x: &Var) -> Result<Var> {
-        let logits = self.embedding.logits(pass, x, None)?;
-        pass.capture.activation(|| "logits".into(), &logits);
-        Ok(logits)
+        let states = &self.encode_frames(pass, frames)?;
+        self.decoder.loss(pass, Source { states, lengths: frames.lengths() }, target, expected)
     }
 }

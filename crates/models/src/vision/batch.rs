@@ -5,8 +5,9 @@
 
 use polyhead_tensor::{Device, Indices, Result, Tensor};
 
+use super::ImageStem;
+use super::patches::PatchOptions;
 use super::stem::KERNEL;
-use super::{ImageStem, VisionConfig};
 
 /// Images of a batch, all of one size, cut into patches.
 #[derive(Debug, Clone)]
@@ -34,9 +35,9 @@ impl Images {
     pub(super) fn new<'a>(
         rows: impl Iterator<Item = Option<&'a [f32]>>,
         size: [usize; 2],
-        config: &VisionConfig,
+        options: &PatchOptions,
     ) -> Self {
-        let VisionConfig { channels, patch_size, stem, .. } = *config;
+        let PatchOptions { channels, patch_size, stem, tokens, .. } = *options;
         let grid = size.map(|side| side / patch_size);
         let (side, cells) = match stem {
             ImageStem::Projection => (patch_size, grid),
@@ -51,9 +52,9 @@ impl Images {
                 None => pixels.resize(n_rows * cut.numbers(), 0),
             }
         }
-        let levels = (0..config.convolutions().len()).map(|level| cells.map(|count| count >> level));
+        let levels = (0..options.convolutions().len()).map(|level| cells.map(|count| count >> level));
         let taps = levels.map(|inputs| taps(n_rows, inputs)).collect();
-        let tokens = (0..n_rows).flat_map(|_| 0..config.n_tokens() as u32).collect();
+        let tokens = (0..n_rows).flat_map(|_| 0..tokens.names().len() as u32).collect();
         let lengths = vec![(grid[0] * grid[1]) as u32; n_rows].into();
         let pixels_shape = [n_rows, cells[0] * cells[1], channels * side * side];
         Self { pixels: pixels.into(), tokens, lengths, taps, rows: n_rows, grid, pixels_shape }
@@ -112,7 +113,7 @@ impl Images {
     }
 
     /// Number of patches of each row.
-    pub(super) fn lengths(&self) -> &Indices {
+    pub(crate) fn lengths(&self) -> &Indices {
         &self.lengths
     }
 }
@@ -166,12 +167,13 @@ fn taps(rows: usize, [height, width]: [usize; 2]) -> Indices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vision::VisionConfig;
 
     #[test]
     fn patches_are_read_row_by_row_and_hold_their_channels_one_after_the_other() {
         // Two channels of 2 × 5 pixels, patches of 2: the last column is not read.
         let image: Vec<f32> = (0..20).map(|number| number as f32).collect();
-        let config = VisionConfig { channels: 2, patch_size: 2, ..VisionConfig::default() };
+        let config = VisionConfig { channels: 2, patch_size: 2, ..VisionConfig::default() }.patches();
         let images = Images::new([Some(image.as_slice()), None].into_iter(), [2, 5], &config);
         assert_eq!((images.rows(), images.grid()), (2, [1, 2]));
         let patches = images.pixels();
@@ -188,7 +190,7 @@ mod tests {
         // Two channels of 4 × 5 pixels, patches of 2.
         let image: Vec<f32> = (0..40).map(|number| number as f32).collect();
         let stem = ImageStem::Convolutions;
-        let config = VisionConfig { channels: 2, patch_size: 2, stem, ..VisionConfig::default() };
+        let config = VisionConfig { channels: 2, patch_size: 2, stem, ..VisionConfig::default() }.patches();
         let images = Images::new([None, Some(image.as_slice())].into_iter(), [4, 5], &config);
         assert_eq!(images.grid(), [2, 2]);
         let pixels = images.pixels();

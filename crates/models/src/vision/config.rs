@@ -5,6 +5,7 @@ use polyhead_attention::multi_head::ProjectionBiases;
 use polyhead_tensor::ops::linear::Activation;
 use serde::{Deserialize, Serialize};
 
+use super::patches::PatchOptions;
 use crate::transformer::config::{
     AttentionPattern, Dropout, NormOrder, PositionConfig, StackConfig, activation_name,
 };
@@ -36,6 +37,26 @@ pub enum ImageStem {
     /// Convolutions with kernels of 3 × 3 and strides of 2, each with GELU and a norm, as many as halve the patch to a pixel; their
     /// widths double up to `d_model` (Xiao et al. 2021, "Early Convolutions Help Transformers See Better").
     Convolutions,
+}
+
+impl ImageStem {
+    /// What is wrong with a patch size.
+    pub(crate) fn problem(self, patch_size: usize) -> Option<String> {
+        let fits = self == Self::Projection || (patch_size >= 2 && patch_size.is_power_of_two());
+        (!fits)
+            .then(|| format!("patch_size is {patch_size} with stem = \"convolutions\", expected 2, 4, 8, …"))
+    }
+}
+
+impl ImageTokens {
+    /// Their names in files.
+    pub(crate) fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::None => &[],
+            Self::Class => &["class"],
+            Self::Distilled => &["class", "distillation"],
+        }
+    }
 }
 
 /// The states that the class scores are computed from.
@@ -138,11 +159,7 @@ impl VisionConfig {
 
     /// Number of learned tokens before the patches.
     pub fn n_tokens(&self) -> usize {
-        match self.tokens {
-            ImageTokens::None => 0,
-            ImageTokens::Class => 1,
-            ImageTokens::Distilled => 2,
-        }
+        self.tokens.names().len()
     }
 
     /// Rows and columns of the patches of an image of the model's own size.
@@ -158,23 +175,6 @@ impl VisionConfig {
     /// Width of a patch: all its pixels in all channels.
     pub fn patch_width(&self) -> usize {
         self.channels * self.patch_size * self.patch_size
-    }
-
-    /// Inputs and outputs of each convolution of the stem.
-    pub(super) fn convolutions(&self) -> Vec<[usize; 2]> {
-        let count = match self.stem {
-            ImageStem::Projection => 0,
-            ImageStem::Convolutions => self.patch_size.max(1).ilog2(),
-        };
-        let width = |level: u32| (self.d_model >> (count - level)).max(1);
-        (0..count)
-            .map(|level| [if level == 0 { self.channels } else { width(level) }, width(level + 1)])
-            .collect()
-    }
-
-    /// Width of what is projected to the vector of a patch: the last convolution's output, or the patch.
-    pub(super) fn projected_width(&self) -> usize {
-        self.convolutions().last().map_or(self.patch_width(), |[_, outputs]| *outputs)
     }
 
     /// Checks that the config is consistent.
@@ -228,31 +228,35 @@ impl VisionConfig {
         if problems.is_empty() { Ok(()) } else { Err(Error::Config { message: problems.join("; ") }) }
     }
 
-    /// Options of the layers.
-    pub(super) fn layer(&self) -> LayerOptions {
+    /// Options of the encoder.
+    pub(super) fn patches(&self) -> PatchOptions {
         let query_key_value = if self.query_key_value_bias { Bias::Present } else { Bias::Absent };
-        LayerOptions {
+        let layer = LayerOptions {
             d_model: self.d_model,
             norm_order: NormOrder::Pre,
             final_norm: true,
             norm_epsilon: self.norm_epsilon,
             activation: self.activation,
             biases: ProjectionBiases { query_key_value, ..ProjectionBiases::default() },
-            max_len: self.length(),
             dropout: self.dropout,
             stochastic_depth: self.stochastic_depth,
             ..LayerOptions::default()
+        };
+        PatchOptions {
+            channels: self.channels,
+            patch_size: self.patch_size,
+            stem: self.stem,
+            grid: self.grid(),
+            tokens: self.tokens,
+            sizes: self.encoder,
+            layer,
         }
     }
 
     /// Activations, in elements, that a training step stores per position.
     pub(crate) fn activation_elements(&self) -> usize {
-        // Of the outputs of convolution i, 4^(n − 1 − i) belong to a patch: nine inputs each, and what GELU and the norm store.
-        let convolutions = self.convolutions();
-        let levels = convolutions.iter().rev().zip(0..);
-        let stem =
-            levels.map(|([inputs, outputs], level)| (9 * inputs + 3 * outputs) << (2 * level)).sum::<usize>();
-        self.encoder.n_layers * (10 * self.d_model + 2 * self.encoder.d_ff) + 2 * self.patch_width() + stem
+        self.encoder.n_layers * (10 * self.d_model + 2 * self.encoder.d_ff)
+            + self.patches().activation_elements()
     }
 
     /// The description, as (label, text).
@@ -261,10 +265,6 @@ impl VisionConfig {
         let [rows, columns] = self.grid();
         let colour = if self.channels == 1 { "grey" } else { "colour" };
         let size = self.patch_size;
-        let stem = match self.convolutions().len() {
-            0 => String::new(),
-            count => format!(", from {count} convolutions"),
-        };
         let tokens = match self.tokens {
             ImageTokens::None => "none",
             ImageTokens::Class => "class token",
@@ -283,7 +283,7 @@ impl VisionConfig {
         };
         vec![
             ("images", format!("{width}×{height} pixels, {colour} ({} channels)", self.channels)),
-            ("patches", format!("{columns}×{rows} of {size}×{size} pixels{stem}")),
+            ("patches", format!("{columns}×{rows} of {size}×{size} pixels{}", self.patches().stem_text())),
             ("tokens", tokens.to_owned()),
             ("encoder", stack(self.encoder, self.d_model)),
             ("activation", self.activation.name().to_owned()),

@@ -5,8 +5,8 @@
 //! the class token or the mean of the patches. DeiT (Touvron et al. 2021) adds a distillation token with a head of its own.
 //!
 //! 1. [`VisionConfig`] has the sizes and choices, [`ImageEncoder`] the layers; [`Images`] is a batch of patches.
-//! 2. `stem.rs` makes the vectors of patches: a projection, or convolutions.
-//! 3. `positions.rs` interpolates learned positions for images of another size.
+//! 2. `patches.rs` is the encoder, which captioners share: `stem.rs` makes the vectors of patches by a projection or convolutions,
+//!    `positions.rs` interpolates learned positions for images of another size.
 //!
 //! ```
 //! use polyhead_models::vision::{ImageEncoder, VisionConfig};
@@ -22,6 +22,7 @@
 mod batch;
 mod config;
 mod encoder;
+pub(crate) mod patches;
 mod positions;
 mod stem;
 

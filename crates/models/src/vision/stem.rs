@@ -4,7 +4,8 @@ use polyhead_attention::layers::{LayerNorm, Linear};
 use polyhead_attention::{Builder, Pass};
 use polyhead_tensor::Var;
 
-use super::{Images, VisionConfig};
+use super::Images;
+use super::patches::PatchOptions;
 use crate::Result;
 use crate::convolution::convolution;
 
@@ -19,14 +20,15 @@ pub(super) struct Stem {
 }
 
 impl Stem {
-    pub(super) fn new(builder: &mut Builder<'_>, config: &VisionConfig) -> Self {
+    pub(super) fn new(builder: &mut Builder<'_>, options: &PatchOptions) -> Self {
         let mut convolution = |(level, [inputs, outputs]): (usize, [usize; 2])| {
             let mut builder = builder.at(&format!("stem.{level}"));
             let kernel = Linear::new(&mut builder.at("convolution"), KERNEL * KERNEL * inputs, outputs);
-            (kernel, LayerNorm::new(&mut builder.at("norm"), outputs, config.norm_epsilon))
+            (kernel, LayerNorm::new(&mut builder.at("norm"), outputs, options.layer.norm_epsilon))
         };
-        let convolutions = config.convolutions().into_iter().enumerate().map(&mut convolution).collect();
-        let projection = Linear::new(&mut builder.at("patches"), config.projected_width(), config.d_model);
+        let convolutions = options.convolutions().into_iter().enumerate().map(&mut convolution).collect();
+        let projection =
+            Linear::new(&mut builder.at("patches"), options.projected_width(), options.layer.d_model);
         Self { convolutions, projection }
     }
 

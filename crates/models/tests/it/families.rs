@@ -9,11 +9,12 @@ use polyhead_models::decode::sampler::Sampler;
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
 use polyhead_models::encoder::NO_LABEL;
 use polyhead_models::pointer::{AnswerRule, Orders, PointSpec};
-use polyhead_models::speech::{Frames, SpeechDecoding};
-use polyhead_models::vision::ImageSpec;
+use polyhead_models::speech::Frames;
+use polyhead_models::text_decoder::EncodedDecoding;
+use polyhead_models::vision::{ImageSpec, Images};
 use polyhead_models::{
-    DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig, SpeechRecognizer,
-    View,
+    Captioner, DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig,
+    SpeechRecognizer, View,
 };
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
@@ -52,6 +53,11 @@ fn sound(row: usize, n_mels: usize) -> Vec<f32> {
 fn frames(model: &SpeechRecognizer, rows: &[Option<usize>], length: usize) -> Frames {
     let sounds: Vec<_> = rows.iter().map(|row| row.map(|row| sound(row, model.config().n_mels))).collect();
     model.frames(sounds.iter().map(Option::as_deref), length)
+}
+
+fn images(model: &Captioner, rows: &[Option<usize>]) -> Images {
+    let images: Vec<_> = rows.iter().map(|row| row.map(image)).collect();
+    model.images(images.iter().map(Option::as_deref), IMAGE)
 }
 
 fn data_spec() -> DataSpec {
@@ -128,6 +134,10 @@ fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
             let longest = rows.iter().map(|&row| FRAMES[row]).max().unwrap();
             let sounds: Vec<_> = rows.iter().copied().map(Some).collect();
             model.forward(pass, &frames(model, &sounds, longest), &Ids::padded(&chosen(TARGETS), 0)).unwrap()
+        }
+        Model::Caption(model) => {
+            let rows: Vec<_> = rows.iter().copied().map(Some).collect();
+            model.forward(pass, &images(model, &rows), &Ids::padded(&chosen(TARGETS), 0)).unwrap()
         }
     }
 }
@@ -221,7 +231,7 @@ fn capture_records_the_published_sites_and_changes_nothing() {
                     < match group.kind.queries {
                         "target" => TARGETS[sentence].len(),
                         "order" => ORDERS[sentence].len() + 1,
-                        "image" => IMAGE_LEN,
+                        "image" => IMAGE_LEN.max(k_len),
                         "frames" => FRAMES[sentence].div_ceil(2),
                         _ => SOURCES[sentence].len(),
                     };
@@ -279,32 +289,48 @@ fn the_future_never_changes_the_past_and_steps_equal_the_full_pass_bit_for_bit()
     }
 }
 
+/// Steps of a decoder over encoded inputs, in any order and one twice, against the logits of the whole pass.
+fn assert_steps(name: &str, decoding: &EncodedDecoding<'_>, target: &[u32], all: &Tensor) {
+    let width = *all.shape().last().unwrap();
+    let order = [2_usize, 0, 1, 0];
+    let sources = order.map(|row| [row as u32]);
+    let sources: Vec<&[u32]> = sources.iter().map(|source| &source[..]).collect();
+    let mut state = decoding.start(&sources, 4).unwrap();
+    for (position, &token) in target.iter().enumerate() {
+        let step = decoding.step(&mut state, &[token; 4]).unwrap();
+        for (found, row) in step.data().chunks_exact(width).zip(order) {
+            let expected = &all.data()[(row * target.len() + position) * width..][..width];
+            assert_eq!(found, expected, "{name}, row {row}, position {position}");
+        }
+    }
+}
+
 #[test]
-fn speech_recognisers_step_as_the_full_pass_bit_for_bit() {
+fn decoders_of_sounds_and_images_step_as_the_full_pass_bit_for_bit() {
     for (name, model, parameters) in families() {
-        let Model::Speech(model) = model else { continue };
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, &parameters, &capture);
         let target: Vec<u32> = (0..20).map(|index| [0, 5, 6, 7, 8, 9, 10][index % 7]).collect();
-        let sounds = frames(&model, &[Some(0), Some(1), Some(2)], 11);
-        let encoded = model.encode(&pass, &sounds).unwrap();
-        assert_eq!(encoded.lengths(), [6, 2, 3]);
-        let all = model.forward(&pass, &sounds, &Ids::padded(&[&target[..]; 3], 0)).unwrap();
-        let width = *all.shape().last().unwrap();
-        let decoding =
-            SpeechDecoding { model: &model, parameters: &parameters, capture: &capture, encoded: &encoded };
-        // Sounds in any order, and one twice.
-        let order = [2_usize, 0, 1, 0];
-        let sources = order.map(|row| [row as u32]);
-        let sources: Vec<&[u32]> = sources.iter().map(|source| &source[..]).collect();
-        let mut state = decoding.start(&sources, 4).unwrap();
-        for (position, &token) in target.iter().enumerate() {
-            let step = decoding.step(&mut state, &[token; 4]).unwrap();
-            for (found, row) in step.data().chunks_exact(width).zip(order) {
-                let expected = &all.value().data()[(row * target.len() + position) * width..][..width];
-                assert_eq!(found, expected, "{name}, row {row}, position {position}");
+        let targets = Ids::padded(&[&target[..]; 3], 0);
+        let rows = [Some(0), Some(1), Some(2)];
+        let (encoded, decoder, all) = match &model {
+            Model::Speech(model) => {
+                let sounds = frames(model, &rows, 11);
+                let encoded = model.encode(&pass, &sounds).unwrap();
+                assert_eq!(encoded.lengths(), [6, 2, 3]);
+                (encoded, model.decoder(), model.forward(&pass, &sounds, &targets).unwrap())
             }
-        }
+            Model::Caption(model) => {
+                let batch = images(model, &rows);
+                let encoded = model.encode(&pass, &batch).unwrap();
+                assert_eq!(encoded.lengths(), [model.config().n_patches() as u32; 3]);
+                (encoded, model.decoder(), model.forward(&pass, &batch, &targets).unwrap())
+            }
+            _ => continue,
+        };
+        let decoding =
+            EncodedDecoding { decoder, parameters: &parameters, capture: &capture, encoded: &encoded };
+        assert_steps(&name, &decoding, &target, all.value());
     }
 }
 
@@ -463,6 +489,7 @@ fn a_recipe_holds_everything_that_the_data_does_not_determine() {
             Model::Pointer(_) => View::Pointer,
             Model::Image(_) => View::Image,
             Model::Speech(_) => View::Speech,
+            Model::Caption(_) => View::Caption,
             Model::LanguageModel(_) => View::LanguageModel,
         };
         assert_eq!(model.config().view(), found, "{name}");
@@ -560,6 +587,15 @@ fn gradients_match_finite_differences() {
                     );
                     let frames = frames(model, &sounds, 11 + 3 * more);
                     model.loss(&pass, &frames, &rows(TARGETS, 5), (expected.ids(), smoothed(0))).unwrap()
+                }
+                Model::Caption(model) => {
+                    let padding = std::iter::repeat_n(None, more);
+                    let all: Vec<_> = [0, 1, 2].map(Some).into_iter().chain(padding.clone()).collect();
+                    let texts =
+                        TARGETS.iter().map(|row| Some(&row[1..])).chain(std::iter::repeat_n(None, more));
+                    let expected = Ids::padded_to(texts, 5 + 2 * more, 0);
+                    let batch = images(model, &all);
+                    model.loss(&pass, &batch, &rows(TARGETS, 5), (expected.ids(), smoothed(0))).unwrap()
                 }
             }
         };

@@ -96,6 +96,9 @@ pub struct CorpusConfig {
     pub labels: Option<PathBuf>,
     /// A binary file of CIFAR-10 or CIFAR-100.
     pub cifar: Option<PathBuf>,
+    /// For a captioner: the file with the facts of the images, one JSON object per line, which captions are compared with in
+    /// validation; `polyhead data make scenes` writes it.
+    pub facts: Option<PathBuf>,
     /// Source and target language, as in `["eng", "tur"]`, for a model of several directions: a tag such as `>>tur<<` before
     /// the source chooses the target language. Default: one direction, no tag.
     pub languages: Option<[String; 2]>,
@@ -135,9 +138,9 @@ impl CorpusConfig {
     }
 
     /// The paths of all files.
-    pub(super) fn paths_mut(&mut self) -> [&mut Option<PathBuf>; 10] {
-        let Self { source, target, tsv, csv, conll, jsonl, text, images, labels, cifar, .. } = self;
-        [source, target, tsv, csv, conll, jsonl, text, images, labels, cifar]
+    pub(super) fn paths_mut(&mut self) -> [&mut Option<PathBuf>; 11] {
+        let Self { source, target, tsv, csv, conll, jsonl, text, images, labels, cifar, facts, .. } = self;
+        [source, target, tsv, csv, conll, jsonl, text, images, labels, cifar, facts]
     }
 
     /// Resolves to plain text; `place` names the key in messages.

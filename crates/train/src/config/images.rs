@@ -1,4 +1,4 @@
-//! `[images]`: the images of an image classifier, and their augmentation.
+//! `[images]`: the images of an image classifier or captioner, and their augmentation.
 
 use polyhead_engine::image::ImageLimits;
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImagesConfig {
-    /// Height and width that the images of folders are resized to; 0: 224, or with `init` as in the folder; default: 0. Files of idx
-    /// and CIFAR keep their size.
+    /// Height and width that the images of folders and captions are resized to; 0: 224, or with `init` as in the folder; default: 0.
+    /// Files of idx and CIFAR keep their size, and so do images with captions if they all have one.
     pub size: usize,
     /// Channels: 1 for grey, 3 for colour; 0: as in the files, of folders 3; default: 0.
     pub channels: usize,

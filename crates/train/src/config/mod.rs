@@ -43,7 +43,7 @@ pub struct RunConfig {
     /// Random seed of initial weights, batches and dropout; default: 1.
     pub seed: u64,
     /// Task: `translate`, `classify`, `tag`, `language-model`, `masked-language-model`, `contrastive`, `pointer`,
-    /// `classify-images` or `transcribe`; default: that of the model, and `translate` without one.
+    /// `classify-images`, `transcribe` or `caption`; default: that of the model, and `translate` without one.
     pub task: Task,
     /// A model folder that training starts from, with its config, weights and tokeniser: a language model, or an encoder of text
     /// or of images, which gets the head of the task; default: none, random weights.
@@ -65,7 +65,7 @@ pub struct RunConfig {
     pub masking: MaskingConfig,
     /// Loss of contrastive training.
     pub contrastive: ContrastiveConfig,
-    /// Images of an image classifier.
+    /// Images of an image classifier or captioner.
     pub images: ImagesConfig,
     /// Changes of sounds.
     pub sound: SoundConfig,

@@ -225,7 +225,10 @@ fn check_objective(config: &RunConfig) -> Result<()> {
         ("contrastive", Task::Contrastive, *contrastive != ContrastiveConfig::default()),
         ("sound", Task::Transcription, *sound != SoundConfig::default()),
     ];
-    if let Some((section, own, _)) = of_other.iter().find(|(_, own, is_given)| *is_given && own != task) {
+    let is_shared = |section: &str| section == "images" && *task == Task::Captioning;
+    if let Some((section, own, _)) =
+        of_other.iter().find(|(section, own, is_given)| *is_given && own != task && !is_shared(section))
+    {
         let message = format!("settings of task = {:?}, but task = {:?}", own.name(), task.name());
         return Err(Error::config(*section, message, format!("leave [{section}] out")));
     }

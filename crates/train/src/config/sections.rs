@@ -117,6 +117,9 @@ pub enum Metric {
     Wer,
     /// Spearman's correlation of cosines with the scores of `validation.judged`; higher is better.
     Spearman,
+    /// Share of the facts in captions that are right (objects, colours, relations, positions, sizes), in percent; needs the facts
+    /// of the images; higher is better.
+    Facts,
     /// Cross-entropy of the references; lower is better.
     Loss,
 }
@@ -132,6 +135,7 @@ impl Metric {
             Self::F1 => "f1",
             Self::Wer => "wer",
             Self::Spearman => "spearman",
+            Self::Facts => "facts",
             Self::Loss => "loss",
         }
     }
@@ -139,7 +143,7 @@ impl Metric {
     /// The metric's own value of a score that is higher for better models.
     pub(crate) fn value(self, merit: f64) -> f64 {
         match self {
-            Self::Bleu | Self::Chrf | Self::Accuracy | Self::F1 | Self::Spearman => merit,
+            Self::Bleu | Self::Chrf | Self::Accuracy | Self::F1 | Self::Spearman | Self::Facts => merit,
             Self::Errors | Self::Wer | Self::Loss => -merit,
         }
     }

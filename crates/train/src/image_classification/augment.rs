@@ -25,7 +25,7 @@ const ERASED: [f64; 2] = [0.02, 0.2];
 
 /// The changes of a run.
 #[derive(Debug, Clone)]
-pub(super) struct Augmentation {
+pub(crate) struct Augmentation {
     images: ImagesConfig,
 }
 
@@ -67,12 +67,12 @@ struct Affine {
 }
 
 impl Augmentation {
-    pub(super) fn new(images: &ImagesConfig) -> Self {
+    pub(crate) fn new(images: &ImagesConfig) -> Self {
         Self { images: images.clone() }
     }
 
     /// The image as it is seen once.
-    pub(super) fn changed(&self, picture: Picture, random: Random) -> Picture {
+    pub(crate) fn changed(&self, picture: Picture, random: Random) -> Picture {
         let ImagesConfig { shift, crop, flip, operations, magnitude, erase, .. } = self.images;
         let choices = Choices { random, index: Cell::new(0) };
         let size = picture.size();
@@ -104,7 +104,7 @@ impl Augmentation {
     /// The share of the first image in a mixture, λ ~ Beta(α, α); `None` without mixup.
     ///
     /// Jöhnk's method: u^(1/α) / (u^(1/α) + v^(1/α)) of the first pair whose sum is at most 1.
-    pub(super) fn share(&self, random: Random) -> Option<f32> {
+    pub(crate) fn share(&self, random: Random) -> Option<f32> {
         let alpha = self.images.mixup;
         if alpha == 0.0 {
             return None;

@@ -15,6 +15,7 @@ use polyhead_text::batch::DataPosition;
 use self::epochs::Epochs;
 use self::plan::plan;
 use self::saving::Validate;
+use crate::captioning::Captioning;
 use crate::checkpoint::Checkpoints;
 use crate::classification::Classification;
 use crate::config::dtype::math;
@@ -96,6 +97,7 @@ pub fn train(
         Task::Pointing => train_by::<Pointing>(config, options, on_event),
         Task::ImageClassification => train_by::<ImageClassification>(config, options, on_event),
         Task::Transcription => train_by::<Transcription>(config, options, on_event),
+        Task::Captioning => train_by::<Captioning>(config, options, on_event),
     }
 }
 

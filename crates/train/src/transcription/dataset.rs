@@ -312,18 +312,13 @@ impl EpochBatches for SpeechEpoch {
         let mut once: Vec<Option<usize>> = (0..batch.len()).map(Some).collect();
         once.resize(n_rows, None);
         let rows = once.repeat(copies);
-        let special = layout.special_ids();
         let ids = |row: usize| &*self.table.rows[batch[row] as usize].ids;
-        let given = |row: usize| -> Vec<u32> {
-            let [all @ .., _] = ids(row) else { unreachable!("a text has an end token") };
-            std::iter::once(special.start_id).chain(all.iter().copied()).collect()
-        };
-        let given: Vec<Option<Vec<u32>>> = rows.iter().map(|row| row.map(given)).collect();
-        let expected = layout.ids(rows.iter().map(|row| row.map(ids)), n_tokens);
+        let texts = rows.iter().map(|row| row.map(ids));
+        let (target, expected) = Ids::shifted(texts, n_tokens, layout.special_ids());
         Some(SpeechBatch {
             frames: layout.frames(rows.iter().map(|row| row.map(|row| sounds[row].as_slice())), n_frames),
-            target: layout.ids(given.iter().map(Option::as_deref), n_tokens),
-            expected: expected.ids().clone(),
+            target,
+            expected,
             tokens: batch.iter().map(|&row| self.lengths[row as usize].target as usize).sum(),
         })
     }

@@ -80,7 +80,7 @@ impl PairValidation {
         let skipped = dataset.skipped().too_long + dataset.skipped().empty;
         let max_length = 2 * dataset.longest_target() + 10;
         let tokenization = tokenization(&config.tokenize)?;
-        if matches!(config.metric, Metric::Accuracy | Metric::F1 | Metric::Wer) {
+        if matches!(config.metric, Metric::Accuracy | Metric::F1 | Metric::Wer | Metric::Facts) {
             return Err(unsupported_metric(config.metric.name(), "bleu, chrf, errors or loss"));
         }
         let config = config.clone();
@@ -174,7 +174,13 @@ impl PairValidation {
                 score(&chrf)?;
                 score(&bleu)?
             }
-            Metric::Chrf | Metric::Loss | Metric::Accuracy | Metric::F1 | Metric::Wer | Metric::Spearman => {
+            Metric::Chrf
+            | Metric::Loss
+            | Metric::Accuracy
+            | Metric::F1
+            | Metric::Wer
+            | Metric::Spearman
+            | Metric::Facts => {
                 score(&bleu)?;
                 score(&chrf)?
             }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use polyhead_engine::generate::GenerateOptions;
 use polyhead_engine::puzzle::Puzzle;
+use polyhead_engine::scene::{Scene, Set};
 use polyhead_engine::speech::{Sound, TranscribeOptions, wav};
 use polyhead_engine::{Classifier, Generator, LoadOptions, SpeechEngine};
 use polyhead_models::{ModelConfig, View};
@@ -38,8 +39,26 @@ fn write_sounds(folder: &Path, name: &str) {
     std::fs::write(folder.join(format!("{name}.tsv")), list).unwrap();
 }
 
+/// Pictures of scenes with two sentences each, and the facts of these.
+fn write_scenes(folder: &Path, (name, set): (&str, Set), count: u64) {
+    let (mut list, mut facts) = (String::new(), String::new());
+    for index in 0..count {
+        let scene = Scene::make(1, set, index);
+        let path = format!("{name}-{index}.png");
+        std::fs::write(folder.join(&path), scene.render(16).to_png()).unwrap();
+        for sentence in scene.sentences(2) {
+            list += &format!("{path}\t{sentence}\n");
+        }
+        let mut record = serde_json::to_value(scene.facts()).unwrap();
+        record["image"] = path.into();
+        facts += &format!("{record}\n");
+    }
+    std::fs::write(folder.join(format!("{name}.tsv")), list).unwrap();
+    std::fs::write(folder.join(format!("{name}.jsonl")), facts).unwrap();
+}
+
 /// A run of a family in `folder`: reversing digits, detecting a 7 among digits, predicting digits, the
-/// hulls of points, the place of a square in an image, or writing down tones.
+/// hulls of points, the place of a square in an image, writing down tones, or describing scenes.
 pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
     let mut config = toy::config(folder, &["train.max_steps=12", "validation.every_steps=6"]);
     if example.view() == View::Encoder {
@@ -99,6 +118,19 @@ pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
         config.train.r_drop = 0.0;
         config.sound = SoundConfig { speed: 0.1, noise: 0.5, time_masks: 1, band_masks: 1 };
         config.validation.metric = polyhead_train::config::Metric::Wer;
+    }
+    if example.view() == View::Caption {
+        write_scenes(folder, ("train", Set::Train), 60);
+        write_scenes(folder, ("valid", Set::Valid), 10);
+        let corpus = |name: &str, facts: Option<&str>| {
+            let facts = facts.map(|name| folder.join(name));
+            vec![CorpusConfig { tsv: Some(folder.join(name)), facts, ..CorpusConfig::default() }]
+        };
+        (config.data.train, config.data.valid) =
+            (corpus("train.tsv", None), corpus("valid.tsv", Some("valid.jsonl")));
+        (config.train.r_drop, config.train.max_rows) = (0.0, 16);
+        config.images = ImagesConfig { shift: 1, ..ImagesConfig::default() };
+        config.validation.metric = polyhead_train::config::Metric::Facts;
     }
     if example.copies() {
         // Four digits and four special tokens: six digits can only be copied.

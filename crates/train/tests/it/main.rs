@@ -1,6 +1,7 @@
 //! The integration tests of the training crate, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod captions;
 mod embeddings;
 mod encoder_tasks;
 mod events;

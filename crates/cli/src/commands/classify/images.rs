@@ -62,30 +62,30 @@ impl ImageArguments {
     pub(crate) fn is_given(&self) -> bool {
         !self.files.is_empty()
     }
+}
 
-    /// All files, those of folders in the order of their names.
-    fn all(&self) -> Result<Vec<PathBuf>> {
-        let mut all = Vec::new();
-        for path in &self.files {
-            if !path.is_dir() {
-                all.push(path.clone());
-                continue;
-            }
-            let found = decode::files(path)?;
-            if found.is_empty() {
-                let message = format!("{}: an empty folder, expected images", path.display());
-                return Err(Misuse { message, hint: "name a folder with PNG or JPEG files".into() }.into());
-            }
-            all.extend(found);
+/// All image files, those of folders in the order of their names.
+pub(crate) fn image_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
         }
-        Ok(all)
+        let found = decode::files(path)?;
+        if found.is_empty() {
+            let message = format!("{}: an empty folder, expected images", path.display());
+            return Err(Misuse { message, hint: "name a folder with PNG or JPEG files".into() }.into());
+        }
+        all.extend(found);
     }
+    Ok(all)
 }
 
 impl Classify {
     /// Prints a line for each image.
     pub(super) fn classify_images(&self) -> Result<()> {
-        let files = self.images.all()?;
+        let files = image_files(&self.images.files)?;
         let load = |folder: &Path, options: &LoadOptions| {
             ImageClassifier::load(folder, options, self.images.reading.options())
         };

@@ -1,9 +1,10 @@
-//! `polyhead data`: check, clean and measure a parallel corpus; check labelled text; make puzzles.
+//! `polyhead data`: check, clean and measure a parallel corpus; check labelled text; make puzzles and scenes.
 
 mod check;
 mod check_labels;
 mod clean;
 mod make;
+mod scenes;
 mod stats;
 
 use std::path::PathBuf;
@@ -23,7 +24,8 @@ Examples:
   polyhead data check --labels --csv train.csv --valid valid.csv
   polyhead data clean --tsv train.tsv --out clean.tsv --report dropped.jsonl
   polyhead data stats --tsv clean.tsv --tokenizer tokenizer.json
-  polyhead data make sort --count 100000 --size 10 --out sort.jsonl";
+  polyhead data make sort --count 100000 --size 10 --out sort.jsonl
+  polyhead data make scenes --out scenes";
 
 /// Subcommands of `polyhead data`.
 #[derive(Debug, Subcommand)]
@@ -35,7 +37,7 @@ pub(crate) enum Data {
     Clean(clean::Clean),
     /// Count lines, words, characters and tokens
     Stats(stats::Stats),
-    /// Make puzzles with known answers for pointer networks
+    /// Make puzzles for pointer networks, or scenes for captioners
     Make(make::Make),
 }
 

@@ -56,7 +56,7 @@ impl Inspect {
                 let sites = generator.model().sites();
                 self.compare_with((StateReader::LanguageModel(&generator), &sites), folder, formats)
             }
-            View::Pointer | View::Image | View::Speech => {
+            View::Pointer | View::Image | View::Speech | View::Caption => {
                 let message = format!("{}: {}, expected a model of text", folder.display(), view.name());
                 let hint = "use an encoder, a translator or a language model".into();
                 Err(Failure { message, hint }.into())

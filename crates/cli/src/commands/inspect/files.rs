@@ -64,7 +64,7 @@ impl TraceFormat {
     pub(super) fn write(self, path: &Path, trace: &Trace, selection: &Selection, model: &str) -> Result<()> {
         let filter = selection.filter();
         let bytes = match self {
-            Self::Picture(format) if trace.image().is_some() => {
+            Self::Picture(format) if trace.image().is_some() || trace.caption().is_some() => {
                 return format.save_overlay(path, &Overlay::new(trace, selection)?);
             }
             Self::Picture(format) => return format.save(path, &drawn(trace, selection)?),

@@ -36,7 +36,11 @@ pub(super) fn show(trace: &Trace, plain: Option<&Trace>, selection: &Selection) 
         out += &format!("\n{}, percent\n", selection.pictured(&trace.sites)?.kind.title());
         match selection.maps(trace) {
             Ok((maps, _)) => {
-                let maps = trace.image().map_or(maps.clone(), |image| image.grids(&maps, trace.rollout()));
+                let maps = match (&trace.outcome, trace.sides.last()) {
+                    (TraceOutcome::Image(image), _) => image.grids(&maps, trace.rollout()),
+                    (TraceOutcome::Caption(caption), Some(written)) => caption.grids(written, &maps),
+                    _ => maps,
+                };
                 for map in &maps {
                     out += &format!("\n{}", text(map, &options));
                 }
@@ -133,6 +137,12 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
             rows.extend(plain.and_then(Trace::image).map(|found| ("unchanged", list(found))));
         }
         TraceOutcome::Text(found) => rows.extend(text_screen::summary((found, trace), plain)),
+        TraceOutcome::Caption(found) => {
+            let [grid_rows, columns] = found.grid;
+            rows.extend([("image", text(trace, 0)), ("patches", format!("{columns}×{grid_rows}"))]);
+            rows.push(("caption", visible(&found.text)));
+            rows.push(("score", format!("log {:.3} per token", found.log_probability)));
+        }
         TraceOutcome::Speech(found) => {
             rows.extend([("sound", format!("{:.2} s", found.seconds)), ("text", visible(&found.text))]);
             rows.push(("columns", format!("{:.2} s each", found.step)));

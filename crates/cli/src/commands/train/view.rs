@@ -129,6 +129,9 @@ fn text(event: &Event) -> Option<String> {
                 Task::ImageClassification => {
                     format!("{pairs} training images, {source} patches and tokens, {outcomes} labels{valid}")
                 }
+                Task::Captioning => {
+                    format!("{pairs} training captions, {source} patches and {target} tokens{valid}")
+                }
                 Task::Transcription => {
                     format!("{pairs} training sounds, {source} frames and {target} tokens of texts{valid}")
                 }
