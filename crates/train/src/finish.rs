@@ -174,7 +174,8 @@ impl<O: Objective> Finish<'_, O> {
     /// True if models are validated during the run as the finished model is: with the same search, in the same dtype.
     fn is_as_used(&self) -> bool {
         let RunConfig { validation, checkpoint, task, .. } = self.run;
-        let is_searched = matches!(task, Task::Translation | Task::Pointing | Task::Transcription | Task::Captioning);
+        let is_searched =
+            matches!(task, Task::Translation | Task::Pointing | Task::Transcription | Task::Captioning);
         checkpoint.dtype == Dtype::F32
             && (!is_searched
                 || (validation.metric != Metric::Loss && validation.beam_size == checkpoint.beam_size))

@@ -49,10 +49,12 @@ fn scenes_are_the_same_for_a_seed_and_say_what_is_held_out() {
     let read = |name: &str| std::fs::read(files.path().join(name)).unwrap();
     for out in ["one", "two"] {
         let make = ["data", "make", "scenes", "--train", "6", "--valid", "2", "--test", "4", "--seed", "3"];
-        let told = run(files.path(), &[&make[..], &["--sentences", "2", "--size", "20", "--out", out]].concat());
+        let told =
+            run(files.path(), &[&make[..], &["--sentences", "2", "--size", "20", "--out", out]].concat());
         assert!(told.err.contains("wrote 12 scenes to"), "{}", told.err);
     }
-    for name in ["train.tsv", "test.jsonl", "train/000005.png", "test/000003.png", "scenes.json", "README.md"] {
+    for name in ["train.tsv", "test.jsonl", "train/000005.png", "test/000003.png", "scenes.json", "README.md"]
+    {
         assert!(read(&format!("one/{name}")) == read(&format!("two/{name}")), "{name}");
     }
     let lines = String::from_utf8(read("one/train.tsv")).unwrap();
@@ -156,7 +158,8 @@ fn images_and_commands_that_do_not_fit_a_captioner_are_refused_with_a_hint() {
     assert!(found.err.contains("hint: use it with polyhead translate"), "{}", found.err);
     std::fs::write(files.path().join("broken.png"), b"\x89PNG\r\n\x1a\nrest").unwrap();
     // One image that cannot be read does not stop the others.
-    let found = run(&["caption", "-m", "run", "gone.png", "scenes/test/000000.png", "broken.png", "scenes.toml"]);
+    let found =
+        run(&["caption", "-m", "run", "gone.png", "scenes/test/000000.png", "broken.png", "scenes.toml"]);
     let lines: Vec<&str> = found.out.lines().collect();
     assert_eq!((found.code, lines.len()), (0, 4), "{}", found.err);
     assert_eq!([lines[0], lines[2], lines[3]], ["gone.png\t", "broken.png\t", "scenes.toml\t"]);

@@ -130,7 +130,11 @@ impl CaptionEngine {
     ///
     /// # Errors
     /// If an option does not fit, or the device fails.
-    pub fn caption_framed(&self, pictures: &[Picture], options: &CaptionOptions) -> Result<Vec<ImageCaption>> {
+    pub fn caption_framed(
+        &self,
+        pictures: &[Picture],
+        options: &CaptionOptions,
+    ) -> Result<Vec<ImageCaption>> {
         let search = self.search(options)?;
         let [rows, columns] = self.grid();
         let mut found = Vec::with_capacity(pictures.len());
@@ -198,8 +202,7 @@ impl CaptionEngine {
     ) -> Result<Vec<ImageCaption>> {
         let capture = Capture::off();
         let decoder = self.model.decoder();
-        let decoding =
-            EncodedDecoding { decoder, parameters: &self.parameters, capture: &capture, encoded };
+        let decoding = EncodedDecoding { decoder, parameters: &self.parameters, capture: &capture, encoded };
         let rows: Vec<[u32; 1]> = (0..count as u32).map(|row| [row]).collect();
         let sources: Vec<&[u32]> = rows.iter().map(|row| &row[..]).collect();
         let best = search.run(&decoding, &sources, decode.clone())?;

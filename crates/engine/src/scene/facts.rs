@@ -85,8 +85,7 @@ impl FactCounts {
 
 impl SceneFacts {
     pub(super) fn new(objects: &[Object]) -> Self {
-        let pairs =
-            (0..objects.len()).flat_map(|one| (0..objects.len()).map(move |other| [one, other]));
+        let pairs = (0..objects.len()).flat_map(|one| (0..objects.len()).map(move |other| [one, other]));
         let relations = pairs.filter(|[one, other]| one != other).flat_map(|[one, other]| {
             let all = objects[one].relations(&objects[other]);
             all.into_iter().map(move |relation| (one, relation, other))
@@ -233,10 +232,7 @@ mod tests {
             ([2, 2], [2, 2], [1, 1], [1, 1], [1, 1])
         );
         // Swapped colours are wrong twice, but the relation is true of the shapes.
-        assert_eq!(
-            score("a blue circle is left of a red square"),
-            ([2, 2], [0, 2], [1, 1], [0, 0], [0, 1])
-        );
+        assert_eq!(score("a blue circle is left of a red square"), ([2, 2], [0, 2], [1, 1], [0, 0], [0, 1]));
         assert_eq!(score("a red circle"), ([1, 2], [1, 2], [0, 1], [0, 0], [0, 1]));
         assert_eq!(
             score("a red circle is left of a blue square and above a red circle"),
@@ -266,8 +262,14 @@ mod tests {
         assert_eq!(read_facts(&path).unwrap()["a.png"], facts());
         for (text, expected) in [
             ("{}", "facts.jsonl:1: missing field `image`"),
-            ("{\"image\": \"a\", \"objects\": [], \"relations\": [[0, \"above\", 1]]}", "an object that the scene lacks"),
-            ("{\"image\": \"a\", \"objects\": [{\"shape\": \"blob\"}], \"relations\": []}", "unknown variant `blob`"),
+            (
+                "{\"image\": \"a\", \"objects\": [], \"relations\": [[0, \"above\", 1]]}",
+                "an object that the scene lacks",
+            ),
+            (
+                "{\"image\": \"a\", \"objects\": [{\"shape\": \"blob\"}], \"relations\": []}",
+                "unknown variant `blob`",
+            ),
         ] {
             std::fs::write(&path, text).unwrap();
             let error = read_facts(&path).unwrap_err().to_string();

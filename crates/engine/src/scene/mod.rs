@@ -415,14 +415,8 @@ mod tests {
 
     #[test]
     fn relations_are_those_of_the_centres() {
-        let object = |x, y| Object {
-            shape: Shape::Star,
-            colour: Colour::Red,
-            size: Size::Small,
-            x,
-            y,
-            radius: 90,
-        };
+        let object =
+            |x, y| Object { shape: Shape::Star, colour: Colour::Red, size: Size::Small, x, y, radius: 90 };
         let [middle, right, low] = [object(500, 500), object(700, 560), object(480, 800)];
         assert_eq!(middle.relations(&right), [Relation::LeftOf]);
         assert_eq!(right.relations(&middle), [Relation::RightOf]);

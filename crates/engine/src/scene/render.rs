@@ -89,9 +89,10 @@ fn contains(object: &Object, [x, y]: [f64; 2]) -> bool {
 /// True if a point lies inside a polygon: a ray to the right crosses its border an odd number of times.
 fn is_inside(corners: &[[f64; 2]], [x, y]: [f64; 2]) -> bool {
     let next = corners.iter().cycle().skip(1);
-    let crossed = corners.iter().zip(next).filter(|([x1, y1], [x2, y2])| {
-        (*y1 > y) != (*y2 > y) && x < (x2 - x1) * (y - y1) / (y2 - y1) + x1
-    });
+    let crossed = corners
+        .iter()
+        .zip(next)
+        .filter(|([x1, y1], [x2, y2])| (*y1 > y) != (*y2 > y) && x < (x2 - x1) * (y - y1) / (y2 - y1) + x1);
     crossed.count() % 2 == 1
 }
 

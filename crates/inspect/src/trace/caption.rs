@@ -35,7 +35,8 @@ impl CaptionTrace {
     /// Weights of tokens (tokens × patches) as those of words: the mean over a word's tokens.
     pub fn words(&self, written: &TraceSide, weights: &Matrix) -> Vec<(String, Vec<f32>)> {
         let words = written.words.iter().enumerate().map(|(index, span)| {
-            let own = written.tokens.iter().zip(weights.rows()).filter(|(token, _)| token.word == Some(index));
+            let own =
+                written.tokens.iter().zip(weights.rows()).filter(|(token, _)| token.word == Some(index));
             let rows: Vec<&[f32]> = own.map(|(_, row)| row).collect();
             let mut mean = vec![0.0; weights.n_columns()];
             for row in &rows {

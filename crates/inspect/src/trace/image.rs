@@ -110,8 +110,7 @@ impl Trace {
 /// Learned tokens and patches, named by row and column; the text is the name of the image.
 pub(super) fn patch_side(tokens: usize, grid: [usize; 2], name: &Path) -> TraceSide {
     let patches = (0..grid[0] * grid[1]).map(|patch| format!("{},{}", patch / grid[1], patch % grid[1]));
-    let pieces: Vec<String> =
-        TOKENS[..tokens].iter().map(|name| (*name).to_owned()).chain(patches).collect();
+    let pieces: Vec<String> = TOKENS[..tokens].iter().map(|name| (*name).to_owned()).chain(patches).collect();
     let ids = (0..pieces.len() as u32).collect();
     let offsets = vec![0..0; pieces.len()];
     TraceSide::new(IMAGE, &name.display().to_string(), Encoding { ids, pieces, offsets })

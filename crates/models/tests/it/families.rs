@@ -13,8 +13,8 @@ use polyhead_models::speech::Frames;
 use polyhead_models::text_decoder::EncodedDecoding;
 use polyhead_models::vision::{ImageSpec, Images};
 use polyhead_models::{
-    Captioner, DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig, SpeechRecognizer,
-    View,
+    Captioner, DataSpec, Decoding, Ids, LanguageModelDecoding, LanguageModelState, Model, ModelConfig,
+    SpeechRecognizer, View,
 };
 use polyhead_random::Random;
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
@@ -591,7 +591,8 @@ fn gradients_match_finite_differences() {
                 Model::Caption(model) => {
                     let padding = std::iter::repeat_n(None, more);
                     let all: Vec<_> = [0, 1, 2].map(Some).into_iter().chain(padding.clone()).collect();
-                    let texts = TARGETS.iter().map(|row| Some(&row[1..])).chain(std::iter::repeat_n(None, more));
+                    let texts =
+                        TARGETS.iter().map(|row| Some(&row[1..])).chain(std::iter::repeat_n(None, more));
                     let expected = Ids::padded_to(texts, 5 + 2 * more, 0);
                     let batch = images(model, &all);
                     model.loss(&pass, &batch, &rows(TARGETS, 5), (expected.ids(), smoothed(0))).unwrap()

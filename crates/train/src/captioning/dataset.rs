@@ -27,7 +27,8 @@ use crate::{Error, Result};
 const SIZE: usize = 224;
 /// Rows of a batch if the recipe does not say.
 const DEFAULT_ROWS: usize = 64;
-const HINT: &str = "a line is the path of a PNG or JPEG file, relative to this file, a tab, and a text about it";
+const HINT: &str =
+    "a line is the path of a PNG or JPEG file, relative to this file, a tab, and a text about it";
 
 /// Images of one size with their captions.
 #[derive(Debug)]
@@ -48,11 +49,7 @@ pub(crate) struct Pictures {
 
 impl Pictures {
     /// Reads corpora whose sources are paths of images, relative to the corpus; `size` is that of the training images.
-    pub(super) fn read(
-        corpora: &[RunCorpus],
-        config: &RunConfig,
-        size: Option<[usize; 2]>,
-    ) -> Result<Self> {
+    pub(super) fn read(corpora: &[RunCorpus], config: &RunConfig, size: Option<[usize; 2]>) -> Result<Self> {
         let mut found = Self {
             size: [0; 2],
             channels: if config.images.channels == 0 { 3 } else { config.images.channels },
@@ -98,7 +95,8 @@ impl Pictures {
             Ok(picture.with_channels(self.channels))
         };
         let all_of = |size: [usize; 2]| -> Result<Vec<Option<Vec<u8>>>> {
-            let own = |at| Ok(Some(read(at)?).filter(|own| own.size() == size).map(|own| own.data().to_vec()));
+            let own =
+                |at| Ok(Some(read(at)?).filter(|own| own.size() == size).map(|own| own.data().to_vec()));
             (0..self.names.len()).into_par_iter().map(own).collect()
         };
         let resized_to = |size: [usize; 2]| -> Result<Vec<Vec<u8>>> {
@@ -372,8 +370,7 @@ impl EpochBatches for CaptionEpoch {
         let texts = all.iter().map(|row| row.map(ids));
         let (target, expected) = Ids::shifted(texts, n_tokens, layout.special_ids());
         Some(CaptionBatch {
-            images: layout
-                .images(all.iter().map(|row| row.map(|row| images[row].as_slice())), pictures.size),
+            images: layout.images(all.iter().map(|row| row.map(|row| images[row].as_slice())), pictures.size),
             target,
             expected,
             tokens: batch.iter().map(|&row| lengths[row as usize].target as usize).sum(),

@@ -48,7 +48,8 @@ impl CaptionValidation {
         let images = data.described(most);
         if let Some(without) = images.iter().find(|own| metric == Metric::Facts && own.facts.is_none()) {
             let message = format!("\"facts\", but nothing is known of {}", without.name.display());
-            let hint = "name the facts of the scenes: valid = { tsv = \"valid.tsv\", facts = \"valid.jsonl\" }";
+            let hint =
+                "name the facts of the scenes: valid = { tsv = \"valid.tsv\", facts = \"valid.jsonl\" }";
             return Err(Error::config("validation.metric", message, hint));
         }
         let most = images.iter().map(|own| own.captions.len()).max().unwrap_or(0);

@@ -99,7 +99,10 @@ fn images_captions_and_settings_that_do_not_fit_are_refused() {
         ("train.source\ta ring", "train.source: an unknown format, expected PNG or JPEG"),
         ("huge.png\ta ring", "400×400 pixels are 0.2 megapixels, expected at most 0.1"),
         ("small.png\t", "no usable caption (1 without text, 0 too long)"),
-        ("small.png\ta ring and a star and a ring and a star", "no usable caption (0 without text, 1 too long)"),
+        (
+            "small.png\ta ring and a star and a ring and a star",
+            "no usable caption (0 without text, 1 too long)",
+        ),
     ] {
         plain(folder.path(), "small.png", [9; 3], 16);
         std::fs::write(folder.path().join("bad.tsv"), format!("{line}\n")).unwrap();

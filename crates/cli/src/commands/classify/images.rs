@@ -62,7 +62,6 @@ impl ImageArguments {
     pub(crate) fn is_given(&self) -> bool {
         !self.files.is_empty()
     }
-
 }
 
 /// All image files, those of folders in the order of their names.

@@ -79,7 +79,10 @@ impl SceneCounts {
             "held_out_combinations": HELD_OUT.map(named),
             "held_out_pairs": held_out_pairs().into_iter().map(|pair| pair.map(named)).collect::<Vec<_>>(),
         });
-        Output::save(folder.join("scenes.json"), (serde_json::to_string_pretty(&held_out)? + "\n").as_bytes())?;
+        Output::save(
+            folder.join("scenes.json"),
+            (serde_json::to_string_pretty(&held_out)? + "\n").as_bytes(),
+        )?;
         Output::save(folder.join("README.md"), README.as_bytes())?;
         note(&format!("wrote {} to {}", counted(total, "scene"), folder.display()));
         Ok(())
@@ -121,8 +124,7 @@ impl SceneCounts {
 }
 
 fn create(folder: &PathBuf) -> Result<()> {
-    Ok(std::fs::create_dir_all(folder)
-        .map_err(|error| polyhead_text::Error::io(folder, "create", error))?)
+    Ok(std::fs::create_dir_all(folder).map_err(|error| polyhead_text::Error::io(folder, "create", error))?)
 }
 
 /// The facts of a scene as a line of JSON.
@@ -145,8 +147,11 @@ fn named((colour, shape): Kind) -> String {
 /// The pixels of a side that `--size` asks for.
 pub(super) fn side([least, most]: [usize; 2]) -> Result<usize> {
     if least != most || !(SIDES[0]..=SIDES[1]).contains(&least) {
-        let message =
-            format!("--size for scenes, expected pixels of a side from {} to {}", SIDES[0], grouped(SIDES[1] as u64));
+        let message = format!(
+            "--size for scenes, expected pixels of a side from {} to {}",
+            SIDES[0],
+            grouped(SIDES[1] as u64)
+        );
         return Err(Misuse { message, hint: format!("the default is {SIDE}") }.into());
     }
     Ok(least)

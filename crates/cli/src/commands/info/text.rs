@@ -59,12 +59,9 @@ pub(super) fn text(description: &ModelDescription) -> String {
 fn is_generative(description: &ModelDescription) -> bool {
     match description.architecture.view() {
         View::SequenceToSequence => true,
-        View::Encoder
-        | View::LanguageModel
-        | View::Pointer
-        | View::Image
-        | View::Speech
-        | View::Caption => false,
+        View::Encoder | View::LanguageModel | View::Pointer | View::Image | View::Speech | View::Caption => {
+            false
+        }
     }
 }
 
