@@ -15,6 +15,8 @@
 //! # Ok::<(), polyhead_models::Error>(())
 //! ```
 
+mod convert;
+
 use polyhead_attention::Sites;
 use polyhead_tensor::Parameters;
 use serde::{Deserialize, Serialize};
@@ -507,58 +509,6 @@ impl ModelConfig {
     /// A human-readable description, as (label, text).
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         of_family!(self, own => own.describe())
-    }
-}
-
-/// Conversions between [`ModelConfig`] and the config of a family.
-macro_rules! family {
-    ($config:ident, $variant:ident) => {
-        impl From<$config> for ModelConfig {
-            fn from(config: $config) -> Self {
-                Self::$variant(config)
-            }
-        }
-
-        impl From<&$config> for ModelConfig {
-            fn from(config: &$config) -> Self {
-                Self::$variant(config.clone())
-            }
-        }
-
-        impl TryFrom<ModelConfig> for $config {
-            type Error = Error;
-
-            fn try_from(config: ModelConfig) -> Result<Self> {
-                let found = config.model_type();
-                match config {
-                    ModelConfig::$variant(own) => Ok(own),
-                    _ => Err(Error::Config {
-                        message: format!("a {found}, expected a {}", <$config as Family>::MODEL_TYPE),
-                    }),
-                }
-            }
-        }
-    };
-}
-
-family!(TransformerConfig, Transformer);
-family!(RecurrentConfig, Recurrent);
-family!(TransformerEncoderConfig, TransformerEncoder);
-family!(WindowEncoderConfig, WindowEncoder);
-family!(AveragingEncoderConfig, AveragingEncoder);
-family!(TransformerLanguageModelConfig, TransformerLanguageModel);
-family!(WindowLanguageModelConfig, WindowLanguageModel);
-family!(RecurrentEncoderConfig, RecurrentEncoder);
-family!(RecurrentLanguageModelConfig, RecurrentLanguageModel);
-family!(PointerConfig, Pointer);
-family!(BertConfig, Bert);
-family!(VisionConfig, Vision);
-family!(SpeechConfig, Speech);
-family!(CaptionConfig, Caption);
-
-impl From<&ModelConfig> for ModelConfig {
-    fn from(config: &ModelConfig) -> Self {
-        config.clone()
     }
 }
 

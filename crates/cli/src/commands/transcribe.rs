@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -11,11 +10,10 @@ use polyhead_engine::{LoadOptions, SpeechEngine};
 use polyhead_text::metrics::{EditUnit, Metric, SequenceErrorRate, Statistics, TokenErrorRate};
 use serde_json::{Value, json};
 
-use crate::compute_dtype::{ComputeDtype, device_name};
+use crate::compute_options::ComputeOptions;
 use crate::decode_options::positive;
-use crate::model_folder::{report_loaded, resolve};
-use crate::option_help::{DEVICE, DTYPE, SEED, THREADS};
-use crate::report::{Misuse, aligned, grouped, note, print_text, thread_pool};
+use crate::option_help::SEED;
+use crate::report::{Misuse, aligned, grouped, note, print_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,13 +90,8 @@ pub(crate) struct Transcribe {
     /// Fewest tokens of a window
     #[arg(long, value_name = "N", help_heading = "Decoding", default_value_t = 0)]
     min_tokens: usize,
-    #[arg(long, value_name = "NAME", default_value = "cpu", help_heading = "Compute", help = DEVICE,
-          value_parser = device_name)]
-    device: String,
-    #[arg(long, value_enum, default_value_t = ComputeDtype::F32, help_heading = "Compute", help = DTYPE)]
-    dtype: ComputeDtype,
-    #[arg(long, value_name = "N", help_heading = "Compute", help = THREADS)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    compute: ComputeOptions,
 }
 
 impl Transcribe {
@@ -112,16 +105,10 @@ impl Transcribe {
             let message = format!("--max-seconds {}, expected a number above 0", self.max_seconds);
             return Err(Misuse { message, hint: "3600 is an hour".into() }.into());
         }
-        thread_pool(self.threads)?.install(|| {
-            let start = Instant::now();
-            let (device, dtype) = self.dtype.open(&self.device)?;
-            let folder = resolve(&self.model)?;
-            let engine = SpeechEngine::load(&folder, &LoadOptions { device, dtype })?;
-            report_loaded(&folder, &engine.parameters().device(), self.dtype.name(), start);
-            match &self.score {
-                Some(path) => self.score(&engine, path),
-                None => self.files.iter().try_for_each(|path| self.transcribe(&engine, path)),
-            }
+        let load = |folder: &Path, options: &LoadOptions| SpeechEngine::load(folder, options);
+        self.compute.with_model(&self.model, load, |engine| match &self.score {
+            Some(path) => self.score(engine, path),
+            None => self.files.iter().try_for_each(|path| self.transcribe(engine, path)),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The integration tests of `polyhead-models`, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod captions;
 mod checkpoint;
 mod copying;
 mod cuda;

@@ -375,7 +375,8 @@ fn paths_from(table: &mut Table, folder: &Path) {
         }
     }
     let Some(Value::Table(data)) = table.get_mut("data") else { return };
-    let corpora = ["source", "target", "tsv", "csv", "conll", "jsonl", "text", "images", "labels", "cifar"];
+    let corpora =
+        ["source", "target", "tsv", "csv", "conll", "jsonl", "text", "images", "labels", "cifar", "facts"];
     for key in ["train", "valid"] {
         match data.get_mut(key) {
             Some(Value::Table(corpus)) => within(corpus, &corpora),
