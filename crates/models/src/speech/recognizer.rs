@@ -17,9 +17,10 @@ use crate::Result;
 use crate::ids::Ids;
 use crate::sequence_to_sequence::SpecialIds;
 use crate::transformer::config::{CrossProjection, NormOrder, PositionConfig};
+use crate::transformer::cross::{CrossOptions, Source};
 use crate::transformer::decoder::{DecoderStack, DecoderState, Replay};
 use crate::transformer::input::{InputOptions, sinusoidal};
-use crate::transformer::stack::{LayerOptions, Source, SpecialLayers, Stack, StackOptions};
+use crate::transformer::stack::{LayerOptions, SpecialLayers, Stack, StackOptions};
 
 /// Self-attention over the positions of the encoder, two frames each.
 const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "frames");
@@ -112,7 +113,7 @@ impl SpeechRecognizer {
             kind: DECODER,
             sizes: config.decoder,
             layer: LayerOptions { max_len: config.max_len, ..layer },
-            cross: Some((CROSS, CrossProjection::PerLayer)),
+            cross: Some(CrossOptions::one(CROSS, CrossProjection::PerLayer)),
             ..encoder_stack
         };
         let input = InputOptions {
@@ -209,14 +210,14 @@ impl SpeechRecognizer {
         let device = pass.parameters.device();
         let lengths: Indices = encoded.lengths.iter().copied().collect();
         let lengths = &lengths.to_device(&device)?;
-        let source = Source { states: &encoded.states, lengths };
+        let source = of_sound(&encoded.states, lengths);
         let x = self.decoder.forward(pass, Some(source), &target.to_device(&device)?)?;
         self.logits(pass, &x)
     }
 
     fn decoded(&self, pass: &Pass<'_>, frames: &Frames, target: &Ids) -> Result<Var> {
         let states = &self.encode_frames(pass, frames)?;
-        let source = Source { states, lengths: frames.lengths() };
+        let source = of_sound(states, frames.lengths());
         Ok(self.decoder.forward(pass, Some(source), target)?)
     }
 
@@ -248,7 +249,9 @@ impl SpeechRecognizer {
         encoded: &EncodedSpeech,
         n_rows: usize,
     ) -> Result<DecoderState> {
-        Ok(self.decoder.start(pass, Some(&encoded.states), &encoded.lengths, n_rows)?)
+        let lengths: Indices = encoded.lengths.iter().copied().collect();
+        let source = of_sound(&encoded.states, &lengths);
+        Ok(self.decoder.start(pass, Some(source), &[&encoded.lengths], n_rows)?)
     }
 
     /// One decoding step: rows × vocab_size.
@@ -265,4 +268,10 @@ impl SpeechRecognizer {
         pass.capture.activation(|| "logits".into(), &logits);
         Ok(logits)
     }
+}
+
+/// An encoded sound as the source of a decoder.
+fn of_sound<'a>(states: &'a Var, lengths: &'a Indices) -> Source<'a> {
+    let (states, lengths) = (std::slice::from_ref(states), std::slice::from_ref(lengths));
+    Source { states, lengths, order: None }
 }
