@@ -19,3 +19,4 @@ mod pickle;
 mod pointer;
 mod recurrent;
 mod single_files;
+mod sources;
