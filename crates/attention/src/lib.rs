@@ -7,7 +7,7 @@
 //! 1. [`mask`] defines which keys a query may attend to; [`position`] encodes the order of tokens.
 //! 2. [`multi_head`] is multi-head self-attention and cross-attention.
 //! 3. [`score`] and [`attend`] compute attention step by step, with any score function.
-//! 4. [`source_attention`] is the attention of recurrent decoders.
+//! 4. [`source_attention`] is the attention of recurrent decoders, [`several_sources`] that of a decoder with several sources.
 //! 5. [`layers`] are the layers around attention.
 //!
 //! Two keys have dot products of 112 and 96 with a query of width 64. Divided by √64 the scores are 14 and 12, and the
@@ -35,6 +35,7 @@ pub mod multi_head;
 pub mod pass;
 pub mod position;
 pub mod score;
+pub mod several_sources;
 pub mod site;
 pub mod source_attention;
 pub mod vectors;

@@ -86,7 +86,7 @@ impl HeadShape {
         self.n_heads * self.d_value
     }
 
-    fn options(self, dropout: f32) -> AttentionOptions {
+    pub(crate) fn options(self, dropout: f32) -> AttentionOptions {
         let n_key_heads = Some(self.n_key_heads);
         AttentionOptions { n_heads: self.n_heads, n_key_heads, dropout, ..AttentionOptions::default() }
     }
@@ -237,6 +237,7 @@ impl SelfAttention {
             relative: relative.as_ref(),
             seen: None,
             keeps_weights: pass.capture.wants(site),
+            ..StepOptions::default()
         };
         let attended = cache.attend(projected.value(), &options)?;
         let context = pass.scale_heads(site, captured_context(pass, attended, site), self.shape.n_heads)?;
@@ -262,10 +263,10 @@ impl SelfAttention {
 /// Multi-head cross-attention: a sequence attends to another one.
 #[derive(Debug, Clone)]
 pub struct CrossAttention {
-    query: Linear,
-    output: Linear,
-    shape: HeadShape,
-    dropout: f32,
+    pub(crate) query: Linear,
+    pub(crate) output: Linear,
+    pub(crate) shape: HeadShape,
+    pub(crate) dropout: f32,
 }
 
 /// The projection of the attended sequence to keys and values; one per layer, or shared by several layers.
@@ -342,7 +343,8 @@ impl CrossAttention {
     pub fn step(&self, pass: &Pass<'_>, x: &Var, memory: &Memory<'_>, site: Site) -> Result<Var> {
         let query = self.query.forward(pass, x)?;
         let keeps_weights = pass.capture.wants(site);
-        let options = StepOptions { n_heads: self.shape.n_heads, keeps_weights, ..StepOptions::default() };
+        let (n_heads, source) = (self.shape.n_heads, memory.source);
+        let options = StepOptions { n_heads, source, keeps_weights, ..StepOptions::default() };
         let attended = cross_step(query.value(), memory.key_values, memory.rows, &options)?;
         let context = pass.scale_heads(site, captured_context(pass, attended, site), self.shape.n_heads)?;
         self.output.forward(pass, &context)
@@ -356,6 +358,8 @@ pub struct Memory<'a> {
     pub key_values: &'a KeysValues,
     /// The source sentence of each row and its length.
     pub rows: &'a StepRows,
+    /// The index of these lengths, 0 for a model that reads one source.
+    pub source: usize,
 }
 
 /// Captures the weights if there are any, and returns the context.

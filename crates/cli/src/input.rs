@@ -201,3 +201,10 @@ impl Iterator for Chunks {
         (!chunk.is_empty()).then_some(Ok(chunk))
     }
 }
+/// Arguments of the command line as texts: for a model of several sources as many are the texts of one source, with tabs between.
+pub(crate) fn joined_sources(arguments: Vec<String>, n_sources: usize) -> Vec<String> {
+    let is_one = n_sources > 1
+        && arguments.len() == n_sources
+        && !arguments.iter().any(|argument| argument.contains('\t'));
+    if is_one { vec![arguments.join("\t")] } else { arguments }
+}

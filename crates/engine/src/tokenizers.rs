@@ -21,6 +21,8 @@ pub struct Tokenizers {
     target: Option<Tokenizer>,
     /// True if words that the vocabulary lacks have ids of their own sentence.
     copies: bool,
+    /// Number of texts that a source consists of, with tabs between.
+    n_sources: usize,
 }
 
 impl Tokenizers {
@@ -32,7 +34,12 @@ impl Tokenizers {
         let file = |name: &str| folder.join(name);
         let [source_json, target_json] = ["source.json", "target.json"].map(file);
         let found = if file("tokenizer.json").exists() {
-            Self { source: Tokenizer::load(file("tokenizer.json"))?, target: None, copies: false }
+            Self {
+                source: Tokenizer::load(file("tokenizer.json"))?,
+                target: None,
+                copies: false,
+                n_sources: 1,
+            }
         } else if file("source.spm").exists() {
             Self::marian(folder)?
         } else if source_json.exists() && target_json.exists() {
@@ -40,6 +47,7 @@ impl Tokenizers {
                 source: Tokenizer::load(source_json)?,
                 target: Some(Tokenizer::load(target_json)?),
                 copies: false,
+                n_sources: 1,
             }
         } else {
             Self::fairseq(folder, vocab_sizes)?
@@ -59,7 +67,7 @@ impl Tokenizers {
             }),
             _ => None,
         };
-        Ok(Self { source, target, copies: false })
+        Ok(Self { source, target, copies: false, n_sources: 1 })
     }
 
     fn fairseq(folder: &Path, vocab_sizes: [usize; 2]) -> Result<Self> {
@@ -79,7 +87,7 @@ impl Tokenizers {
             .map(|path| Ok((Tokenizer::load_fairseq(&codes, path)?, language(path))))
             .collect::<Result<Vec<_>>>()?;
         if tokenizers.len() == 1 {
-            return Ok(Self { source: tokenizers.remove(0).0, target: None, copies: false });
+            return Ok(Self { source: tokenizers.remove(0).0, target: None, copies: false, n_sources: 1 });
         }
         let settings = languages(folder)?;
         let fits = |(tokenizer, language): &(Tokenizer, Option<String>),
@@ -106,6 +114,7 @@ impl Tokenizers {
             source: pick(&settings.from, vocab_sizes[0])?,
             target: Some(pick(&settings.to, vocab_sizes[1])?),
             copies: false,
+            n_sources: 1,
         })
     }
 
@@ -145,6 +154,12 @@ impl Tokenizers {
         Ok(Self { copies: true, ..self })
     }
 
+    /// The tokenisers of a model of several sources: a source consists of so many texts, with tabs between.
+    #[must_use]
+    pub fn for_sources(self, n_sources: usize) -> Self {
+        Self { n_sources, ..self }
+    }
+
     /// The source tokeniser.
     pub fn source(&self) -> &Tokenizer {
         &self.source
@@ -160,11 +175,36 @@ impl Tokenizers {
         self.target.is_none()
     }
 
-    /// The tokens of a source text as the model expects them, with the end token last.
+    /// The tokens of a source text as the model expects them, with the end token last; of several texts one after the other, each
+    /// with its end token. Offsets are bytes of the whole.
     ///
     /// # Errors
-    /// If the tokeniser fails.
+    /// If the tokeniser fails, or a model of several sources is given more or fewer texts.
     pub fn encode_source(&self, text: &str, end_id: u32) -> Result<Encoding> {
+        if self.n_sources == 1 {
+            return self.encode_text(text, end_id);
+        }
+        let found = text.split('\t').count();
+        if found != self.n_sources {
+            let (n, texts) = (self.n_sources, if found == 1 { "text" } else { "texts" });
+            let message =
+                format!("{found} {texts} for a model of {n} sources, expected {n}, separated by tabs");
+            return Err(Error::request(message, "leave a text empty where a source is missing"));
+        }
+        let mut all = Encoding::default();
+        let mut start = 0;
+        for text in text.split('\t') {
+            let own = self.encode_text(text, end_id)?;
+            all.ids.extend(own.ids);
+            all.pieces.extend(own.pieces);
+            all.offsets.extend(own.offsets.into_iter().map(|span| start + span.start..start + span.end));
+            start += text.len() + 1;
+        }
+        Ok(all)
+    }
+
+    /// The tokens of one text.
+    fn encode_text(&self, text: &str, end_id: u32) -> Result<Encoding> {
         let mut encoding = match &self.source {
             tokenizer @ Tokenizer::HuggingFace(_) => tokenizer.encode_with_special(text)?,
             tokenizer => tokenizer.encode(text)?,

@@ -111,17 +111,51 @@ impl Selection {
         })
     }
 
-    /// The heat-maps of a picture: one for each selected head, else one for each layer; and the number of columns if they form a
-    /// grid.
+    /// The heat-maps of a picture: one for each selected head, else one for each layer, of several sources for each of them; and the
+    /// number of columns if they form a grid.
     ///
     /// # Errors
     /// If there is nothing to show.
     pub fn maps(&self, trace: &Trace) -> Result<(Vec<HeatMap>, Option<usize>)> {
-        let &SiteGroup { kind, n_layers, heads } = self.pictured(&trace.sites)?;
+        let first = *self.pictured(&trace.sites)?;
+        let (mut maps, columns) = self.maps_of(trace, first)?;
+        if self.kind.is_some() || first.kind.is_self() {
+            return Ok((maps, columns));
+        }
+        // The attentions to other sequences, by the same queries.
+        let others = trace.sites.groups().iter().filter(|group| {
+            let (kind, own) = (group.kind, first.kind);
+            !kind.is_self() && kind.queries == own.queries && kind.keys != own.keys
+        });
+        let others: Vec<SiteGroup> = others.copied().collect();
+        if others.is_empty() {
+            return Ok((maps, columns));
+        }
+        let named = |maps: &mut Vec<HeatMap>, kind: AttentionKind| {
+            maps.iter_mut().for_each(|map| map.title = format!("{}: {}", kind.keys, map.title));
+        };
+        named(&mut maps, first.kind);
+        for group in others {
+            let (mut more, _) = self.maps_of(trace, group)?;
+            named(&mut more, group.kind);
+            maps.extend(more);
+        }
+        Ok((maps, columns))
+    }
+
+    /// The heat-maps of one kind of attention.
+    fn maps_of(
+        &self,
+        trace: &Trace,
+        SiteGroup { kind, n_layers, heads }: SiteGroup,
+    ) -> Result<(Vec<HeatMap>, Option<usize>)> {
         let last = Site { kind, layer: n_layers.saturating_sub(1) };
         let layers = match &self.layers {
             IndexSelection::Unspecified => {
-                vec![trace.alignment_site().filter(|site| site.kind == kind).unwrap_or(last).layer]
+                // Several sources are shown in one layer.
+                let is_same = |site: &Site| site.kind.stack == kind.stack && !kind.is_self();
+                let alignment = trace.alignment_site().filter(|site| site.kind == kind || is_same(site));
+                vec![alignment.unwrap_or(last).layer.min(last.layer)]
             }
             indices => indices.of(n_layers),
         };

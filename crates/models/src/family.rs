@@ -17,7 +17,9 @@ use crate::recurrent::{
     RecurrentLanguageModelConfig, StatePooling,
 };
 use crate::transformer::bert::{BertConfig, Transform};
-use crate::transformer::config::{AttentionPattern, PositionConfig, StackConfig, Tie};
+use crate::transformer::config::{
+    AttentionPattern, Combination, CrossProjection, NormOrder, PositionConfig, StackConfig, Tie,
+};
 use crate::transformer::language_model::Biases;
 use crate::transformer::{
     Pooling, TransformerConfig, TransformerEncoderConfig, TransformerLanguageModelConfig, describe,
@@ -83,7 +85,16 @@ impl Family for TransformerConfig {
 
     fn more_examples() -> Vec<Self> {
         let copy = Copying::PointerGenerator;
-        vec![Self { copy, coverage: 0.5, activation: Activation::Gelu, tie: Tie::None, ..Self::example() }]
+        let (pre, shared) = (NormOrder::Pre, CrossProjection::Shared);
+        let several = |sources, combination| Self { sources, combination, ..Self::example() };
+        vec![
+            Self { copy, coverage: 0.5, activation: Activation::Gelu, tie: Tie::None, ..Self::example() },
+            Self { norm_order: pre, final_norm: true, ..several(2, Combination::Flat) },
+            several(2, Combination::Hierarchical),
+            Self { shared_encoder: true, ..several(3, Combination::Hierarchical) },
+            Self { cross_projection: shared, ..several(2, Combination::Parallel) },
+            several(2, Combination::Serial),
+        ]
     }
 
     fn with_data(&self, data: &DataSpec) -> Self {

@@ -448,6 +448,11 @@ impl ModelConfig {
         }
     }
 
+    /// Number of sources that a model reads together.
+    pub fn n_sources(&self) -> usize {
+        if let Self::Transformer(own) = self { own.sources } else { 1 }
+    }
+
     /// True if the decoder copies source words.
     pub fn copies(&self) -> bool {
         match self {

@@ -99,6 +99,14 @@ impl SequenceToSequence {
         }
     }
 
+    /// Number of sources that the model reads together, each with its end token in one list of ids.
+    pub fn n_sources(&self) -> usize {
+        match self {
+            Self::Transformer(model) => model.config().sources,
+            Self::Recurrent(_) => 1,
+        }
+    }
+
     /// The embeddings of source tokens.
     pub fn source_embedding(&self) -> &Embedding {
         match self {
@@ -115,8 +123,8 @@ impl SequenceToSequence {
         }
     }
 
-    /// The cross-attention layer that agrees best with human word alignments, averaged over its heads; `None` for a model
-    /// that does not attend to its source.
+    /// The cross-attention layer that agrees best with human word alignments, averaged over its heads; of several sources it
+    /// attends to the first. `None` for a model that does not attend to its source.
     pub fn alignment_site(&self) -> Option<Site> {
         match self {
             Self::Transformer(model) => Some(model.alignment_site()),
@@ -138,6 +146,12 @@ impl SequenceToSequence {
             Some(unknown_id) => ids.known(self.vocab_sizes()[1], unknown_id),
             None => ids,
         }
+    }
+
+    /// Source sequences as a batch, divided into the sources of a model that reads several.
+    pub fn source_ids(&self, rows: &[&[u32]]) -> Ids {
+        let SpecialIds { pad_id, end_id, .. } = self.special_ids();
+        self.ids(rows).divided((self.n_sources(), end_id), None, pad_id)
     }
 
     /// True if the decoder copies source words, also those that the vocabulary lacks ([`crate::copying`]).

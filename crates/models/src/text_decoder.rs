@@ -15,9 +15,10 @@ use crate::Result;
 use crate::decode::NextToken;
 use crate::ids::Ids;
 use crate::transformer::config::{CrossProjection, PositionConfig, StackConfig};
+use crate::transformer::cross::{CrossOptions, EncodedRows, Source};
 use crate::transformer::decoder::{DecoderStack, DecoderState, Replay};
 use crate::transformer::input::InputOptions;
-use crate::transformer::stack::{LayerOptions, Source, SpecialLayers, StackOptions};
+use crate::transformer::stack::{LayerOptions, SpecialLayers, StackOptions};
 
 /// Causal self-attention over the text.
 const DECODER: AttentionKind = AttentionKind::self_attention(1, "decoder", "target").causal();
@@ -103,7 +104,7 @@ impl TextDecoder {
             sizes,
             layer: LayerOptions { max_len, ..layer },
             mask: Mask::full(),
-            cross: Some((cross, CrossProjection::PerLayer)),
+            cross: Some(CrossOptions::one(cross, CrossProjection::PerLayer)),
             special: SpecialLayers::default(),
         };
         let input = InputOptions {
@@ -131,8 +132,8 @@ impl TextDecoder {
     }
 
     /// Logits of the token after each target token: rows × target length × vocab_size.
-    pub(crate) fn forward(&self, pass: &Pass<'_>, source: Source<'_>, target: &Ids) -> Result<Var> {
-        let x = self.stack.forward(pass, Some(source), target)?;
+    pub(crate) fn forward(&self, pass: &Pass<'_>, source: EncodedRows<'_>, target: &Ids) -> Result<Var> {
+        let x = self.stack.forward(pass, Some(Source::one(source)), target)?;
         self.logits(pass, &x)
     }
 
@@ -144,19 +145,18 @@ impl TextDecoder {
         let device = pass.parameters.device();
         let lengths: Indices = encoded.lengths.iter().copied().collect();
         let lengths = &lengths.to_device(&device)?;
-        let source = Source { states: &encoded.states, lengths };
-        self.forward(pass, source, &target.to_device(&device)?)
+        self.forward(pass, (&encoded.states, lengths), &target.to_device(&device)?)
     }
 
     /// Mean cross-entropy of `expected` given `target` (teacher forcing). A scalar.
     pub(crate) fn loss(
         &self,
         pass: &Pass<'_>,
-        source: Source<'_>,
+        source: EncodedRows<'_>,
         target: &Ids,
         (expected, options): (&Indices, CrossEntropyOptions),
     ) -> Result<Var> {
-        let x = self.stack.forward(pass, Some(source), target)?;
+        let x = self.stack.forward(pass, Some(Source::one(source)), target)?;
         match self.embedding.output(pass, None).filter(|_| !pass.capture.wants_activations()) {
             Some((weight, bias)) => {
                 let layer = OutputLayer { x: &x, weight: &weight, bias: bias.as_ref() };
@@ -200,7 +200,9 @@ impl NextToken for EncodedDecoding<'_> {
         let rows: Vec<usize> = sources.iter().map(|source| source[0] as usize).collect();
         self.with_pass(|pass| {
             let Encoded { states, lengths } = self.encoded.select(pass, &rows)?;
-            Ok(self.decoder.stack.start(pass, Some(&states), &lengths, n_rows)?)
+            let indices: Indices = lengths.iter().copied().collect();
+            let source = Source::one((&states, &indices));
+            Ok(self.decoder.stack.start(pass, Some(source), &[&lengths], n_rows)?)
         })
     }
 

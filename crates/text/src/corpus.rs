@@ -2,8 +2,10 @@
 //!
 //! Four formats, each plain or gzip: two files line by line, one TSV or CSV file, one JSONL file with an object per line. Plain text
 //! without targets is a fifth, for models of one text. Words with a tag each are in files as of CoNLL's tasks, or in lists in
-//! JSONL; their source is the sentence, their target the tags with spaces between.
+//! JSONL; their source is the sentence, their target the tags with spaces between. A source of several texts is these with a tab
+//! between.
 
+mod several;
 mod tagged;
 mod writer;
 
@@ -12,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use self::several::SeveralReader;
 use self::tagged::TaggedReader;
 pub use self::tagged::TaggedWords;
 pub use self::writer::PairWriter;
@@ -35,6 +38,22 @@ pub enum Corpus {
         path: PathBuf,
         /// Column of the source text.
         source_column: usize,
+        /// Column of the target text.
+        target_column: usize,
+    },
+    /// Files line by line, several for the source.
+    SeveralFiles {
+        /// Lines of each text of the source.
+        sources: Vec<PathBuf>,
+        /// Target lines.
+        target: PathBuf,
+    },
+    /// Columns of a tab-separated file, several for the source; counted from 0.
+    SeveralColumns {
+        /// The file.
+        path: PathBuf,
+        /// Columns of the texts of the source.
+        source_columns: Vec<usize>,
         /// Column of the target text.
         target_column: usize,
     },
@@ -117,6 +136,7 @@ enum PairFiles {
     Tsv { lines: Lines, columns: [usize; 2], spans: [Range<usize>; 2] },
     Csv { records: Records, columns: [usize; 2] },
     Tagged(TaggedReader),
+    Several(SeveralReader),
     Jsonl { lines: Lines, fields: [String; 2], texts: [String; 2] },
     Text { lines: Lines },
 }
@@ -145,6 +165,12 @@ impl Corpus {
                 let columns = [*source_column, *target_column];
                 PairFiles::Tsv { lines: Lines::open(path)?, columns, spans: [0..0, 0..0] }
             }
+            Self::SeveralFiles { sources, target } => {
+                PairFiles::Several(SeveralReader::files(sources, target)?)
+            }
+            Self::SeveralColumns { path, source_columns, target_column } => {
+                PairFiles::Several(SeveralReader::columns(path, source_columns, *target_column)?)
+            }
             Self::Csv { path, source_column, target_column } => {
                 let records = Records::open(path)?;
                 let columns = [records.column(source_column)?, records.column(target_column)?];
@@ -167,13 +193,25 @@ impl Corpus {
 
     /// True if the corpus is in regular files; a pipe can be read only once.
     pub fn can_be_read_twice(&self) -> bool {
-        [self.source_path(), self.target_path()].iter().all(|path| path.is_file())
+        self.paths().iter().all(|path| path.is_file())
     }
 
-    /// The path that holds the source side.
+    /// All files.
+    pub fn paths(&self) -> Vec<&Path> {
+        match self {
+            Self::LineFiles { source, target } => vec![source, target],
+            Self::SeveralFiles { sources, target } => {
+                sources.iter().chain([target]).map(PathBuf::as_path).collect()
+            }
+            other => vec![other.single_path()],
+        }
+    }
+
+    /// The path that holds the source side, or the first text of it.
     pub fn source_path(&self) -> &Path {
         match self {
             Self::LineFiles { source, .. } => source,
+            Self::SeveralFiles { sources, target } => sources.first().unwrap_or(target),
             other => other.single_path(),
         }
     }
@@ -181,7 +219,7 @@ impl Corpus {
     /// The path that holds the target side.
     pub fn target_path(&self) -> &Path {
         match self {
-            Self::LineFiles { target, .. } => target,
+            Self::LineFiles { target, .. } | Self::SeveralFiles { target, .. } => target,
             other => other.single_path(),
         }
     }
@@ -190,6 +228,8 @@ impl Corpus {
     fn single_path(&self) -> &Path {
         match self {
             Self::LineFiles { source: path, .. }
+            | Self::SeveralFiles { target: path, .. }
+            | Self::SeveralColumns { path, .. }
             | Self::Tsv { path, .. }
             | Self::Csv { path, .. }
             | Self::Conll { path, .. }
@@ -245,6 +285,7 @@ impl Pairs {
             PairFiles::LineFiles { .. } => &[],
             PairFiles::Csv { records, .. } => records.whole(),
             PairFiles::Tagged(reader) => reader.text().as_bytes(),
+            PairFiles::Several(reader) => reader.whole(),
             PairFiles::Tsv { lines, .. } | PairFiles::Jsonl { lines, .. } | PairFiles::Text { lines } => {
                 lines.bytes()
             }
@@ -280,6 +321,7 @@ impl Pairs {
                 self.line = reader.line();
                 found
             }
+            PairFiles::Several(reader) => reader.advance(),
             PairFiles::Jsonl { lines, fields, texts } => {
                 let Some(json) = lines.next_text()? else { return Ok(false) };
                 let object =
@@ -308,6 +350,7 @@ impl Pairs {
             PairFiles::Tsv { lines, spans, .. } => spans.clone().map(|span| Some(&lines.bytes()[span])),
             PairFiles::Csv { records, columns } => columns.map(|column| Some(records.field(column))),
             PairFiles::Tagged(reader) => [Some(reader.text().as_bytes()), Some(reader.tags().as_bytes())],
+            PairFiles::Several(reader) => [Some(reader.source()), Some(reader.target())],
             PairFiles::Jsonl { texts: [source, target], .. } => {
                 [Some(source.as_bytes()), Some(target.as_bytes())]
             }
@@ -322,6 +365,7 @@ impl Pairs {
             PairFiles::Tsv { lines, spans, .. } => (lines.path(), spans[side].start),
             PairFiles::Csv { records, .. } => (records.path(), 0),
             PairFiles::Tagged(reader) => (reader.path(), 0),
+            PairFiles::Several(reader) => (reader.path(), 0),
             PairFiles::Jsonl { lines, .. } | PairFiles::Text { lines } => (lines.path(), 0),
         };
         Error::Utf8 { path: path.to_owned(), line: self.line, byte: start + error.valid_up_to() + 1 }

@@ -52,7 +52,8 @@ impl Corpora {
         let read = |corpora: &[CorpusConfig], place: &str| {
             // Images are read by their task.
             let corpora = if config.task == Task::ImageClassification { &[] } else { corpora };
-            corpora.iter().map(|corpus| RunCorpus::new(corpus, config.task, place)).collect::<Result<_>>()
+            let kind = (config.task, config.model.n_sources());
+            corpora.iter().map(|corpus| RunCorpus::new(corpus, kind, place)).collect::<Result<_>>()
         };
         let data = &config.data;
         Ok(Self {
@@ -78,7 +79,7 @@ impl Corpora {
             return Ok(());
         }
         for RunCorpus { corpus, languages, .. } in &self.train {
-            let mut paths = [corpus.source_path(), corpus.target_path()];
+            let mut paths = corpus.paths();
             paths.sort();
             if !seen.insert(paths) {
                 continue;
@@ -101,8 +102,7 @@ impl Corpora {
     }
 
     fn fingerprints(corpora: &[RunCorpus]) -> Result<Vec<Fingerprint>> {
-        let paths =
-            corpora.iter().flat_map(|RunCorpus { corpus, .. }| [corpus.source_path(), corpus.target_path()]);
+        let paths = corpora.iter().flat_map(|RunCorpus { corpus, .. }| corpus.paths());
         let mut paths: Vec<&Path> = paths.collect();
         paths.dedup();
         paths.into_iter().map(Fingerprint::of).collect()

@@ -25,9 +25,10 @@ pub struct RunCorpus {
 }
 
 impl RunCorpus {
-    /// Resolves a corpus of the config for a task; `place` names its key in messages.
-    pub fn new(config: &CorpusConfig, task: Task, place: &str) -> Result<Self> {
+    /// Resolves a corpus of the config for a task and a model of so many sources; `place` names its key in messages.
+    pub fn new(config: &CorpusConfig, (task, n_sources): (Task, usize), place: &str) -> Result<Self> {
         let corpus = match task {
+            Task::Translation if n_sources > 1 => config.several(n_sources, place)?,
             Task::Translation
             | Task::Classification
             | Task::Contrastive

@@ -61,6 +61,8 @@ pub struct Vocabulary {
     end_id: u32,
     /// True if words that the vocabulary lacks have ids of their own sentence.
     copies: bool,
+    /// Number of texts that a source consists of, with tabs between.
+    n_sources: usize,
     /// What the folder of a model adds that a run starts from.
     borrowed: Option<Borrowed>,
 }
@@ -112,6 +114,7 @@ impl Vocabulary {
             pad_id,
             end_id,
             copies: false,
+            n_sources: 1,
             borrowed: Some(borrowed),
         };
         if let Some(special) = config.special_ids() {
@@ -143,7 +146,8 @@ impl Vocabulary {
             let own = if sides == [CorpusSide::Target] { config.target_options() } else { config.options() };
             let options = TrainOptions { special: special.clone(), ..own };
             let random = Random::new(run.seed ^ TEXT_STREAM);
-            let texts = Texts { augment: run.augment, random, ..Texts::new(corpora, sides) };
+            let has_several = run.model.n_sources() > 1;
+            let texts = Texts { augment: run.augment, random, has_several, ..Texts::new(corpora, sides) };
             let tokenizer = train(texts, &options, &mut |_| {})?;
             tokenizer.save(folder.join(name))?;
             Ok::<_, Error>(Tokenizer::HuggingFace(Box::new(tokenizer)))
@@ -191,7 +195,7 @@ impl Vocabulary {
                 "polyhead tokenizer train writes such files",
             )
         })?;
-        Ok(Self { source, target, pad_id, end_id, copies: false, borrowed: None })
+        Ok(Self { source, target, pad_id, end_id, copies: false, n_sources: 1, borrowed: None })
     }
 
     /// Saves the tokenisers to a model folder.
@@ -299,6 +303,17 @@ impl Vocabulary {
         Ok(Self { copies: true, ..self.clone() })
     }
 
+    /// The same vocabulary for a model of several sources: a source has so many texts, with tabs between.
+    #[must_use]
+    pub fn with_sources(&self, n_sources: usize) -> Self {
+        Self { n_sources, ..self.clone() }
+    }
+
+    /// Number of texts that a source consists of.
+    pub fn n_sources(&self) -> usize {
+        self.n_sources
+    }
+
     /// Size of the vocabulary and the id of words that it lacks, if these have ids of their own sentence.
     pub fn known_ids(&self) -> Option<(usize, u32)> {
         self.copies.then(|| (self.source.vocab_size(), self.unknown_id().unwrap_or_default()))
@@ -347,7 +362,7 @@ impl Vocabulary {
             self.source.extend_target(target, &mut written, &words)?;
             return Ok([tagged(tag, read.ids), written.ids]);
         }
-        let source = self.source.encode(source)?.ids;
+        let source = self.source_ids(source, |_, text| Ok(self.source.encode(text)?.ids))?;
         Ok([tagged(tag, source), self.target().encode_target(target)?.ids])
     }
 
@@ -358,8 +373,27 @@ impl Vocabulary {
         tag: Option<u32>,
         dropouts: [BpeDropout; 2],
     ) -> Result<[Vec<u32>; 2]> {
-        let source = self.source.encode_with_dropout(source, &dropouts[0])?.ids;
+        let BpeDropout { probability, random } = dropouts[0];
+        let source = self.source_ids(source, |index, text| {
+            // The first text draws as the only one of other models.
+            let random = if index == 0 { random } else { random.stream(index as u64) };
+            Ok(self.source.encode_with_dropout(text, &BpeDropout { probability, random })?.ids)
+        })?;
         Ok([tagged(tag, source), self.target().encode_with_dropout(target, &dropouts[1])?.ids])
+    }
+}
+
+impl Vocabulary {
+    /// Ids of a source: of several texts one after the other, with an end token between.
+    fn source_ids(&self, source: &str, encode: impl Fn(usize, &str) -> Result<Vec<u32>>) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        for (index, text) in source.splitn(self.n_sources, '\t').enumerate() {
+            if index > 0 {
+                ids.push(self.end_id);
+            }
+            ids.extend(encode(index, text)?);
+        }
+        Ok(ids)
     }
 }
 
@@ -379,6 +413,8 @@ struct Texts<'a> {
     /// Corpora still to be read, last first.
     corpora: Vec<&'a RunCorpus>,
     sides: &'a [CorpusSide],
+    /// True if sources consist of several texts, with tabs between.
+    has_several: bool,
     augment: AugmentConfig,
     random: Random,
     open: Option<Pairs>,
@@ -392,7 +428,16 @@ impl<'a> Texts<'a> {
             corpora.iter().rev().flat_map(|run_corpus| std::iter::repeat_n(run_corpus, run_corpus.repeat));
         let (augment, random) = (AugmentConfig::default(), Random::new(0));
         let corpora = repeated.collect();
-        Self { corpora, sides, augment, random, open: None, waiting: Vec::new(), pairs: 0 }
+        Self {
+            corpora,
+            sides,
+            has_several: false,
+            augment,
+            random,
+            open: None,
+            waiting: Vec::new(),
+            pairs: 0,
+        }
     }
 }
 
@@ -409,9 +454,14 @@ impl Iterator for Texts<'_> {
                     let both = [pair.source, pair.target];
                     let changed = augment(both, self.augment, self.random.stream(self.pairs));
                     let [source, target] = changed.unwrap_or_else(|| both.map(str::to_owned));
-                    let text =
-                        |side: &CorpusSide| if *side == CorpusSide::Source { &source } else { &target };
-                    self.waiting = self.sides.iter().map(text).cloned().collect();
+                    let texts = |side: &CorpusSide| match side {
+                        CorpusSide::Source if self.has_several => {
+                            source.split('\t').map(str::to_owned).collect()
+                        }
+                        CorpusSide::Source => vec![source.clone()],
+                        CorpusSide::Target => vec![target.clone()],
+                    };
+                    self.waiting = self.sides.iter().flat_map(texts).collect();
                     self.pairs += 1;
                 }
                 Some(Err(error)) => return Some(Err(error)),

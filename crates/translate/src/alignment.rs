@@ -27,6 +27,7 @@ use std::ops::Range;
 
 use polyhead_attention::Filter;
 use polyhead_attention::{Capture, Pass};
+use polyhead_models::Ids;
 use polyhead_tensor::Tape;
 
 use crate::mask::{MaskedSentence, RestoredSentence};
@@ -257,18 +258,21 @@ impl TokenPair<'_> {
         let captured = self.engine.in_turn(|| {
             let (tape, capture) = (Tape::inference(), Capture::on(filter));
             let pass = Pass::new(&tape, parameters, &capture);
-            let padded = |row: &[u32]| model.ids(&[row]).to_device(&parameters.device());
-            model.forward(&pass, &padded(&source_ids)?, &padded(&target_ids)?)?;
+            let on_device = |ids: Ids| ids.to_device(&parameters.device());
+            let (source, target) = (model.source_ids(&[&source_ids]), model.ids(&[&target_ids]));
+            model.forward(&pass, &on_device(source)?, &on_device(target)?)?;
             Ok::<_, polyhead_models::Error>(capture.take().weights)
         })?;
-        let mut weights = vec![0.0; source_ids.len() * target_ids.len()];
+        // Of several sources the first is aligned.
+        let n_keys = captured.first().map_or(source_ids.len(), |first| first.weights.shape()[3]);
+        let mut weights = vec![0.0; n_keys * target_ids.len()];
         for captured in captured {
             for head in captured.weights.data().chunks(weights.len()) {
                 weights.iter_mut().zip(head).for_each(|(sum, weight)| *sum += f64::from(*weight));
             }
         }
         Ok(TokenAttention {
-            source_spans: tag_span.into_iter().chain(source.offsets).collect(),
+            source_spans: tag_span.into_iter().chain(source.offsets).take(n_keys).collect(),
             target_lengths: target.offsets.iter().map(Range::len).collect(),
             target_spans: target.offsets,
             weights,

@@ -5,7 +5,7 @@ use crate::languages::detect::document_sample;
 use crate::options::{Evidence, Mode, TranslateOptions};
 use crate::route::Route;
 use crate::translation::{Note, Translation};
-use crate::{Engine, Result};
+use crate::{Engine, Error, Result};
 
 /// A translated document.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,14 @@ impl Engine {
         text: &str,
         options: &TranslateOptions,
     ) -> Result<DocumentTranslation> {
+        let n_sources = self.model().n_sources();
+        if n_sources > 1 {
+            let message = format!("a document for a model of {n_sources} sources, expected lines");
+            return Err(Error::request(
+                message,
+                "pass lines on standard input, with tabs between their texts",
+            ));
+        }
         let layout = Layout::read(format, text)?;
         let texts = layout.texts();
         let route = self.document_route(&texts, options)?;

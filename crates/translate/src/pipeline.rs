@@ -36,6 +36,7 @@ impl Engine {
     /// # Errors
     /// If the options are invalid for this model.
     pub fn plan_texts(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<TextPlan>> {
+        let options = &self.effective(options);
         let pipeline = Pipeline::new(self, options)?;
         let routes = self.route(texts, options)?;
         let plan = |(text, route): (&&str, RoutePlan<'_>)| {
@@ -52,6 +53,7 @@ impl Engine {
         texts: &[&'t str],
         options: &TranslateOptions,
     ) -> Result<Vec<RoutePlan<'t>>> {
+        let options = &self.effective(options);
         let router = Router::new(self.languages(), options)?;
         let requests: Vec<_> = texts.iter().map(|text| router.request(text)).collect();
         let detected = router.detect(&requests);

@@ -199,6 +199,10 @@ impl Pipeline<'_> {
         let Split { lead, sentences } = Split::whole(text);
         let mut whole = HopText::new(text, lead, hop);
         for sentence in sentences {
+            if self.engine.model.n_sources() > 1 && text.trim().is_empty() {
+                whole.segments.push(Segment::replaced(sentence, Some(String::new())));
+                continue;
+            }
             let encoding = self.encode(sentence.text, None)?;
             self.add_unknown(sentence.text, &encoding, &mut whole.unknown);
             let input = self.decoder_input(encoding, hop)?;

@@ -86,11 +86,11 @@ impl Evaluate {
     pub(crate) fn run(self) -> Result<()> {
         self.check_out()?;
         let tokenization = self.tokenize.tokenization()?;
-        let (sources, references) = self.read()?;
         let mut options =
             TranslateOptions { detection: LanguageDetection::InOrder, ..self.decode.options()? };
         let pool = thread_pool(self.decode.threads)?;
         let engine = pool.install(|| self.decode.engine())?;
+        let (sources, references) = self.read(engine.model().n_sources())?;
         let mut progress = LineProgress::new(Some(sources.len() as u64));
         let mut out = self.out.as_ref().map(Output::create_partial).transpose()?;
         let mut window = Window::for_device(&engine.device(), pool.current_num_threads());
@@ -159,11 +159,16 @@ impl Evaluate {
     }
 
     /// Sources, and lists of references, each as long as the sources.
-    fn read(&self) -> Result<(Vec<String>, Vec<Vec<String>>)> {
+    fn read(&self, n_sources: usize) -> Result<(Vec<String>, Vec<Vec<String>>)> {
         let corpus = match (&self.source, &self.reference, &self.tsv) {
             (Some(source), Some(target), _) => {
                 Corpus::LineFiles { source: source.clone(), target: target.clone() }
             }
+            (_, _, Some(path)) if n_sources > 1 => Corpus::SeveralColumns {
+                path: path.clone(),
+                source_columns: (0..n_sources).collect(),
+                target_column: n_sources,
+            },
             (_, _, Some(path)) => Corpus::Tsv { path: path.clone(), source_column: 0, target_column: 1 },
             _ => {
                 return Err(Misuse {

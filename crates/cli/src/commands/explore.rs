@@ -68,6 +68,11 @@ impl Explore {
             // What the explorer cannot show is refused with the command that uses it.
             View::SequenceToSequence | View::Pointer | View::Speech => {
                 let engine = Engine::load(&folder, &LoadOptions::default())?;
+                if engine.model().n_sources() > 1 {
+                    let message = format!("{}: a model of several sources, expected one", folder.display());
+                    let hint = "polyhead inspect --out FILE.svg shows the attention to each".into();
+                    return Err(Misuse { message, hint }.into());
+                }
                 report_loaded(&folder, &engine.device(), "f32", start);
                 let explorer = Explorer::new(engine, model_name(&folder));
                 explorer.with_english_to(locale::language()).listen(port)?

@@ -409,7 +409,13 @@ fn renamed(corpus: &Corpus, folder: &Path) -> Corpus {
             *source = relative(folder, source);
             *target = relative(folder, target);
         }
+        Corpus::SeveralFiles { sources, target } => {
+            for path in sources.iter_mut().chain([target]) {
+                *path = relative(folder, path);
+            }
+        }
         Corpus::Tsv { path, .. }
+        | Corpus::SeveralColumns { path, .. }
         | Corpus::Csv { path, .. }
         | Corpus::Conll { path, .. }
         | Corpus::TokensJsonl { path, .. }

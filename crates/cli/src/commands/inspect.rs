@@ -23,6 +23,7 @@ use polyhead_engine::{PointEngine, SpeechEngine};
 use polyhead_inspect::selection::{Granularity, IndexSelection, Selection};
 use polyhead_inspect::trace::{CaptureVectors, Trace, TraceOptions};
 use polyhead_models::View;
+use polyhead_models::checkpoint::read_config;
 use polyhead_models::pointer::SearchOptions;
 use polyhead_translate::{Engine, LoadOptions};
 
@@ -31,6 +32,7 @@ use self::files::TraceFormat;
 use self::image::ImageArgument;
 use self::language_model::LanguageModelOptions;
 use crate::default_model;
+use crate::input::joined_sources;
 use crate::model_folder::{check_folder, model_name, report_loaded, view};
 use crate::option_help::{DETECTED, ENGLISH_OR_TURKISH, FROM, MODEL, TO, with_default};
 use crate::report::{Misuse, grouped, note};
@@ -52,6 +54,7 @@ Examples:
   polyhead inspect -m deit-tiny --image cat.jpg --heads all --out cat.svg
   polyhead inspect -m runs/pointer/sort/model '{\"numbers\": [42, 7, 99]}'
   polyhead inspect -m whisper-tiny --out heard.svg talk.wav
+  polyhead inspect -m runs/sources/model --out both.svg 'Das Haus.' 'La maison.'
   polyhead inspect -m gpt2 --generate 5 --lens 'The cat sat on the'
   polyhead inspect -m gpt2 --contributions=last:Ġmat 'The cat sat on the'
 
@@ -74,7 +77,8 @@ const MAX_WEIGHTS: usize = 250_000_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct Inspect {
-    /// Text to inspect: one sentence; for a language model any text; with --compare one or several
+    /// Text to inspect: one sentence, for a model of several sources one each; for a language model any text; with --compare one
+    /// or several
     #[arg(value_name = "TEXT", required_unless_present = "image")]
     texts: Vec<String>,
     #[arg(short, long, value_name = "DIR", help = MODEL)]
@@ -132,7 +136,7 @@ pub(crate) struct Inspect {
 }
 
 impl Inspect {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(crate) fn run(mut self) -> Result<()> {
         let formats = self.out.iter().map(|path| TraceFormat::of(path)).collect::<Result<Vec<_>>>()?;
         if self.vectors && !formats.contains(&TraceFormat::Json) {
             return Err(misuse(
@@ -148,6 +152,10 @@ impl Inspect {
         }
         if !self.compare.is_empty() {
             return self.compare_words(&folder, view, &formats);
+        }
+        if view == View::SequenceToSequence {
+            let n_sources = read_config(&folder)?.0.n_sources();
+            self.texts = joined_sources(std::mem::take(&mut self.texts), n_sources);
         }
         if self.texts.len() > 1 {
             let message = format!("{} texts, expected one", self.texts.len());
@@ -344,7 +352,7 @@ impl Inspect {
             None => source.min(engine.generation().max_length),
         };
         let sites = engine.model().sites();
-        let length = |side: &str| if side == "source" { source } else { target };
+        let length = |side: &str| if side.starts_with("source") { source } else { target };
         self.fitting(&sites, length, selection, &format!("{} source tokens", grouped(source as u64)))
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions};
+use polyhead_models::checkpoint::{CheckpointLayout, SaveOptions, read_config};
 use polyhead_tensor::{Dtype, ParameterId, Parameters};
 use polyhead_text::lines::Lines;
 use polyhead_translate::languages::Languages;
@@ -38,7 +38,8 @@ pub(crate) struct Quantize {
     /// Source text to translate with both models, to compare outputs and scores
     #[arg(long, value_name = "FILE")]
     sample: Option<PathBuf>,
-    /// Column of a tab-separated sample, counted from 1 [default: 1 for a .tsv file, else whole lines]
+    /// Column of a tab-separated sample, counted from 1, or the first of several sources [default: 1 for a .tsv file, else whole
+    /// lines]
     #[arg(long, value_name = "N", requires = "sample", value_parser = positive)]
     column: Option<usize>,
     #[arg(long = "to", value_name = "LANGUAGE", requires = "sample", help = TO)]
@@ -52,7 +53,9 @@ impl Quantize {
         if let Some(language) = &self.language {
             Languages::of(&folders.from)?.target(language)?;
         }
-        let sample = self.sample.as_ref().map(|path| read_sample(path, self.column)).transpose()?;
+        let n_sources = read_config(&folders.from)?.0.n_sources();
+        let sample =
+            self.sample.as_ref().map(|path| read_sample(path, self.column, n_sources)).transpose()?;
         let mut model = load_model(&folders.from)?;
         if model.parameters.are_prepared() {
             bail!(Failure {
@@ -89,19 +92,20 @@ impl Quantize {
     }
 }
 
-/// The lines of a sample, or one of their columns.
-fn read_sample(path: &Path, column: Option<usize>) -> Result<Vec<String>> {
+/// The lines of a sample, or one of their columns; for a model of several sources as many from this one on.
+fn read_sample(path: &Path, column: Option<usize>, n_sources: usize) -> Result<Vec<String>> {
     let name = path.to_string_lossy();
     let is_table = name.ends_with(".tsv") || name.ends_with(".tsv.gz");
     let lines = Lines::read_all(path)?;
     let Some(column) = column.or(is_table.then_some(1)) else { return Ok(lines) };
     let cell = |(index, line): (usize, &String)| -> Result<String> {
-        let cell = line.split('\t').nth(column - 1).map(str::to_owned);
+        let cells: Vec<&str> = line.split('\t').skip(column - 1).take(n_sources).collect();
+        let cell = (cells.len() == n_sources).then(|| cells.join("\t"));
         cell.ok_or_else(|| {
             let place = format!("{}:{}", shown(path).display(), index + 1);
             let found = line.split('\t').count();
             Failure {
-                message: format!("{place}: {found} columns, expected at least {column}"),
+                message: format!("{place}: {found} columns, expected at least {}", column + n_sources - 1),
                 hint: "columns are separated by tabs and counted from 1".into(),
             }
             .into()

@@ -17,7 +17,7 @@ use self::lexical::{LexicalConstraints, LexicalOptions};
 use self::output::Output;
 use crate::choices::Choices;
 use crate::decode_options::DecodeOptions;
-use crate::input::{ChunkFill, Chunks, InputLine, count_lines};
+use crate::input::{ChunkFill, Chunks, InputLine, count_lines, joined_sources};
 use crate::line_progress::{LineCounts, LineProgress};
 use crate::output_format::JSONL_REASON;
 use crate::report::{Failure, Misuse, counted, grouped, note, thread_pool};
@@ -33,6 +33,8 @@ Examples:
   polyhead translate --to de --lexical-file terms.tsv < test.en
   polyhead translate --to de --format jsonl --alignment < test.en
   polyhead translate -m runs/copying/model --copy 'Marlow knows the teacher .'
+  polyhead translate -m runs/sources/model 'Guten Morgen.' 'Bonjour.'
+  polyhead translate -m runs/sources/model < de-fr.tsv > en
   polyhead translate --to de --file page.html > page.de.html
   polyhead translate --to tr --format srt < film.srt > film.tr.srt
   polyhead translate -m opus-mt-en-mul --to tur 'Good morning. How are you?'
@@ -47,6 +49,8 @@ Text: each line gives one line, which is written as soon as it and those before 
 Documents: --file, or --format html, srt or po, translates a whole document. Hard-wrapped paragraphs of plain text are joined and wrapped again. HTML tags are placed by word alignment; alt, title, placeholder and the description are translated, and lang is set. Subtitles keep their times; a sentence may continue in the next subtitle. Untranslated and fuzzy gettext messages are translated and marked fuzzy, with their accelerators (_File). Scripts, styles, code, comments and elements with translate=\"no\" are preserved. The language of a document is detected once.
 
 Words: --lexical and --lexical-file name words or phrases that translations must contain (grid beam search). They may appear in any order and be inflected further. Each text must be one sentence; the search takes longer with each token of a phrase.
+
+Several sources: for a model of several sources (model.sources in its recipe), a line has its texts with tabs between, and as many arguments are the texts of one source. A missing text is left empty. Lines are translated as with --raw, and --alignment is that with the first text.
 
 Columns: in text output, --scores appends the score (by default the mean log-probability per token) and --alignment the pairs of source and target word, counted from 0; --copy appends the copied words, each with its source and target word and, in JSON, the share of copying in its probability; --n-best puts the line number first. Columns are separated by |||. On a route via English, n-best lists and scores are those of the second hop.
 
@@ -128,7 +132,8 @@ impl Translate {
         if let Some(format) = document_format {
             job.documents(format, &self.documents()?)
         } else if !self.texts.is_empty() {
-            job.arguments(&self.texts)
+            let texts = joined_sources(self.texts, engine.model().n_sources());
+            job.arguments(&texts)
         } else if std::io::stdin().is_terminal() {
             job.prompt()
         } else {

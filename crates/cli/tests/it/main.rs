@@ -34,6 +34,7 @@ mod program;
 mod score;
 mod serve;
 mod shortlist;
+mod sources;
 #[cfg(unix)]
 mod streaming;
 mod tidy;

@@ -7,7 +7,7 @@
 use polyhead_attention::capture::Weights;
 use polyhead_attention::vectors::Vectors;
 use polyhead_attention::{Capture, Filter, Intervention, Pass, Site};
-use polyhead_models::SequenceToSequence;
+use polyhead_models::{Ids, SequenceToSequence};
 use polyhead_tensor::{Parameters, Tape, Tensor, Var};
 
 use crate::Result;
@@ -84,8 +84,8 @@ pub fn observe(
 ) -> Result<Observed> {
     let read: Vec<u32> = [start_id].into_iter().chain(target.iter().copied()).take(target.len()).collect();
     let device = parameters.device();
-    let ids = |ids: &[u32]| model.ids(&[ids]).to_device(&device).map_err(polyhead_models::Error::from);
-    let (source, target) = (ids(source)?, ids(&read)?);
+    let on_device = |ids: Ids| ids.to_device(&device).map_err(polyhead_models::Error::from);
+    let (source, target) = (on_device(model.source_ids(&[source]))?, on_device(model.ids(&[&read]))?);
     run_pass(parameters, options, |pass| Ok(model.forward(pass, &source, &target)?))
 }
 

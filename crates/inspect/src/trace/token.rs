@@ -53,6 +53,39 @@ impl TraceSide {
         Self { name, text: text.to_owned(), tokens, words, start: None, word_of }
     }
 
+    /// The texts of a source of several, with tabs between, as sides of their own; each ends with `end_id`.
+    pub(super) fn divided(&self, names: &[&'static str], end_id: u32) -> Vec<Self> {
+        let (mut start, mut tokens) = (0, self.tokens.as_slice());
+        let part = |(&name, text): (&&'static str, &str)| {
+            let end = tokens.iter().position(|token| token.id == end_id).map_or(tokens.len(), |end| end + 1);
+            let (own, rest) = tokens.split_at(end);
+            let span = |token: &Token| {
+                let at = |byte: usize| byte.saturating_sub(start).min(text.len());
+                at(token.span.start)..at(token.span.end)
+            };
+            let encoding = Encoding {
+                ids: own.iter().map(|token| token.id).collect(),
+                pieces: own.iter().map(|token| token.piece.clone()).collect(),
+                offsets: own.iter().map(span).collect(),
+            };
+            (start, tokens) = (start + text.len() + 1, rest);
+            Self::new(name, text, encoding)
+        };
+        names.iter().zip(self.text.split('\t')).map(part).collect()
+    }
+
+    /// A side with a token for each of several sequences, which is a word of its own.
+    pub(super) fn of_names(name: &'static str, names: &[&'static str]) -> Self {
+        let mut encoding = Encoding::default();
+        for (index, own) in names.iter().enumerate() {
+            let start = encoding.offsets.last().map_or(0, |span| span.end + 1);
+            encoding.ids.push(index as u32);
+            encoding.pieces.push((*own).to_owned());
+            encoding.offsets.push(start..start + own.len());
+        }
+        Self::new(name, &names.join(" "), encoding)
+    }
+
     /// A decoded sequence: the text of its ids, and the byte range of each token.
     pub(super) fn written(
         name: &'static str,
@@ -184,6 +217,42 @@ mod tests {
         assert_eq!(side.labels(), [">>tur<<", "fare", "·yi", "yedi", "</s>"]);
         assert_eq!(side.word_labels(), ["fareyi", "yedi"]);
         assert_eq!(side.grouping().word_of, [None, Some(0), Some(0), Some(1), None]);
+    }
+
+    #[test]
+    fn the_texts_of_a_source_become_sides() {
+        let parts = [
+            ("▁der", 0..3),
+            ("▁Hund", 3..8),
+            ("</s>", 8..8),
+            ("▁le", 9..11),
+            ("▁chi", 11..15),
+            ("en", 15..17),
+            ("</s>", 17..17),
+        ];
+        let mut encoding = encoding(&parts);
+        encoding.ids = vec![5, 6, 2, 7, 8, 9, 2];
+        let side = TraceSide::new("source", "der Hund\tle chien", encoding);
+        let [first, second] = &side.divided(&["source", "source_2"], 2)[..] else { panic!("two") };
+        assert_eq!(
+            (first.text.as_str(), first.labels()),
+            ("der Hund", ["der", "Hund", "</s>"].map(str::to_owned).into())
+        );
+        assert_eq!(
+            (second.text.as_str(), second.word_labels()),
+            ("le chien", ["le", "chien"].map(str::to_owned).into())
+        );
+        assert_eq!((second.ids(), second.tokens[2].span.clone()), (vec![7, 8, 9, 2], 6..8));
+        // A missing source has its end token alone.
+        let missing =
+            Encoding { ids: vec![5, 2, 2], pieces: vec![String::new(); 3], offsets: vec![0..3, 3..3, 4..4] };
+        let sides = TraceSide::new("source", "der\t", missing).divided(&["source", "source_2"], 2);
+        assert_eq!(sides.iter().map(|side| side.tokens.len()).collect::<Vec<_>>(), [2, 1]);
+        let names = TraceSide::of_names("sources", &["source", "source_2"]);
+        assert_eq!(
+            (names.labels(), names.words.len()),
+            (vec!["source".to_owned(), "source_2".to_owned()], 2)
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use polyhead_attention::{Capture, Filter, Intervention, Site};
+use polyhead_attention::{Capture, Filter, Intervention, Site, Sites};
 use polyhead_models::decode::NextToken;
 use polyhead_models::decode::beam::{BeamOptions, beam_traced};
 use polyhead_models::decode::greedy::greedy;
@@ -267,16 +267,33 @@ impl<'a> SentenceSearch<'a> {
             alignment_site: model.alignment_site(),
             vocab_size: model.vocab_sizes()[1],
         };
+        let mut sides = sources(&model.sites(), source, model.special_ids().end_id);
+        sides.push(target);
         Ok(Trace {
             sites: model.sites(),
             d_model: model.config().d_model(),
-            sides: vec![source, target],
+            sides,
             outcome: TraceOutcome::Translation(translation),
             attentions: seen.attentions,
             vectors: seen.vectors,
             intervention: options.intervention.clone(),
         })
     }
+}
+
+/// The sides of a source: of several texts one each, and one for all if they are weighed as wholes.
+fn sources(sites: &Sites, source: TraceSide, end_id: u32) -> Vec<TraceSide> {
+    let is_source = |name: &&'static str| *name != SIDES[1];
+    let encoders = sites.groups().iter().filter(|group| group.kind.is_self());
+    let names: Vec<&'static str> = encoders.map(|group| group.kind.keys).filter(is_source).collect();
+    if names.len() < 2 {
+        return vec![source];
+    }
+    let mut sides = source.divided(&names, end_id);
+    let keys = sites.groups().iter().map(|group| group.kind.keys).filter(is_source);
+    let whole = keys.filter(|keys| !names.contains(keys)).map(|keys| TraceSide::of_names(keys, &names));
+    sides.extend(whole);
+    sides
 }
 
 /// The ids of the best translation, and the candidates of a beam search.

@@ -10,7 +10,6 @@ use crate::Result;
 use crate::ids::Ids;
 use crate::sequence_to_sequence::SpecialIds;
 use crate::text_decoder::{Encoded, TextDecoder, TextDecoderOptions};
-use crate::transformer::stack::Source;
 use crate::vision::Images;
 use crate::vision::patches::PatchEncoder;
 
@@ -95,7 +94,7 @@ impl Captioner {
     /// If an id is outside the vocabulary.
     pub fn forward(&self, pass: &Pass<'_>, images: &Images, target: &Ids) -> Result<Var> {
         let states = &self.encoder.forward(pass, images)?;
-        self.decoder.forward(pass, Source { states, lengths: images.lengths() }, target)
+        self.decoder.forward(pass, (states, images.lengths()), target)
     }
 
     /// Mean cross-entropy of `expected` given `target` (teacher forcing). A scalar.
@@ -110,6 +109,6 @@ impl Captioner {
         expected: (&Indices, CrossEntropyOptions),
     ) -> Result<Var> {
         let states = &self.encoder.forward(pass, images)?;
-        self.decoder.loss(pass, Source { states, lengths: images.lengths() }, target, expected)
+        self.decoder.loss(pass, (states, images.lengths()), target, expected)
     }
 }

@@ -17,7 +17,7 @@ use crate::sequence_to_sequence::SpecialIds;
 use crate::text_decoder::{Encoded, TextDecoder, TextDecoderOptions};
 use crate::transformer::config::{NormOrder, PositionConfig};
 use crate::transformer::input::sinusoidal;
-use crate::transformer::stack::{LayerOptions, Source, SpecialLayers, Stack, StackOptions};
+use crate::transformer::stack::{LayerOptions, SpecialLayers, Stack, StackOptions};
 
 /// Self-attention over the positions of the encoder, two frames each.
 const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "frames");
@@ -149,7 +149,7 @@ impl SpeechRecognizer {
     /// If an id is outside the vocabulary.
     pub fn forward(&self, pass: &Pass<'_>, frames: &Frames, target: &Ids) -> Result<Var> {
         let states = &self.encode_frames(pass, frames)?;
-        self.decoder.forward(pass, Source { states, lengths: frames.lengths() }, target)
+        self.decoder.forward(pass, (states, frames.lengths()), target)
     }
 
     /// Mean cross-entropy of `expected` given `target` (teacher forcing). A scalar.
@@ -164,6 +164,6 @@ impl SpeechRecognizer {
         expected: (&Indices, CrossEntropyOptions),
     ) -> Result<Var> {
         let states = &self.encode_frames(pass, frames)?;
-        self.decoder.loss(pass, Source { states, lengths: frames.lengths() }, target, expected)
+        self.decoder.loss(pass, (states, frames.lengths()), target, expected)
     }
 }

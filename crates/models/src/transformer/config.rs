@@ -91,6 +91,21 @@ pub enum CrossProjection {
     Shared,
 }
 
+/// How the attentions to several sources are combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Combination {
+    /// One softmax over the tokens of all sources, with a projection for each (Libovický & Helcl 2017).
+    #[default]
+    Flat,
+    /// An attention to each source, and a second one to their contexts (Libovický & Helcl 2017).
+    Hierarchical,
+    /// An attention to each source, whose contexts are added.
+    Parallel,
+    /// An attention to each source, one after the other, each with a residual connection of its own.
+    Serial,
+}
+
 /// The positional encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -271,6 +286,12 @@ pub struct TransformerConfig {
     pub decoder_sight: AttentionPattern,
     /// Projection of keys and values for cross-attention; default: one per layer.
     pub cross_projection: CrossProjection,
+    /// Number of sources that are read together, 1 to 4; default: 1.
+    pub sources: usize,
+    /// How the attentions to several sources are combined: `flat`, `hierarchical`, `parallel` or `serial`; default: `flat`.
+    pub combination: Combination,
+    /// True if several sources are read by one encoder instead of one for each; default: false.
+    pub shared_encoder: bool,
     /// Tied embedding tables; default: all.
     pub tie: Tie,
     /// True if embeddings are multiplied by √d_model; default: true.
@@ -311,6 +332,9 @@ impl Default for TransformerConfig {
             encoder_sight: AttentionPattern::Full,
             decoder_sight: AttentionPattern::Full,
             cross_projection: CrossProjection::PerLayer,
+            sources: 1,
+            combination: Combination::Flat,
+            shared_encoder: false,
             tie: Tie::All,
             scale_embedding: true,
             output_bias: false,

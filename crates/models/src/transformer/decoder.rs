@@ -8,8 +8,9 @@ use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Error, Result, Tensor, Var};
 
 use super::config::PositionConfig;
+use super::cross::Source;
 use super::input::{Input, InputOptions};
-use super::stack::{Source, Stack, StackOptions, StackState};
+use super::stack::{Stack, StackOptions, StackState};
 use crate::ids::Ids;
 
 /// The decoder stack: embeddings and a causal stack.
@@ -132,16 +133,17 @@ impl DecoderStack {
         self.stack.forward(pass, x, None, source)
     }
 
-    /// The state before the first token: one row per source sentence, with capacity for `n_rows` rows.
+    /// The state before the first token: one row per source sentence, with capacity for `n_rows` rows. `source_lengths` are in
+    /// CPU memory: those of the source, or of several together and then of each.
     pub(crate) fn start(
         &self,
         pass: &Pass<'_>,
-        memory: Option<&Var>,
-        source_lengths: &[u32],
+        source: Option<Source<'_>>,
+        source_lengths: &[&[u32]],
         n_rows: usize,
     ) -> Result<DecoderState> {
-        let rows = StepRows::of_sources(source_lengths, n_rows).on(&pass.parameters.device());
-        let stack = self.stack.start(pass, memory, rows)?;
+        let rows = StepRows::of_several(source_lengths, n_rows).on(&pass.parameters.device());
+        let stack = self.stack.start(pass, source, rows)?;
         Ok(DecoderState { stack, repeated: Repeated::New, recorded_shapes: [0; 2] })
     }
 

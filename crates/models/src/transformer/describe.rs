@@ -4,7 +4,7 @@ use polyhead_text::figures::grouped;
 
 use super::bert::{BertConfig, BertHead, Transform};
 use super::config::{
-    AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, RotaryScale,
+    AttentionPattern, Combination, CrossProjection, NormOrder, PositionConfig, RotaryPairing, RotaryScale,
     SinusoidalLayout, StackConfig, Tie,
 };
 use super::language_model::{Biases, Normalisation};
@@ -146,6 +146,16 @@ pub(crate) fn translator(config: &TransformerConfig) -> Vec<(&'static str, Strin
     rows.push(("attention", format!("encoder: {encoder}; decoder: {decoder}, causal")));
     if config.cross_projection == CrossProjection::Shared {
         rows.push(("cross-attention", "one key/value projection shared by all layers".to_owned()));
+    }
+    if config.sources > 1 {
+        let encoders = if config.shared_encoder { "one encoder for all" } else { "an encoder each" };
+        let combination = match config.combination {
+            Combination::Flat => "flat attention, one softmax over all",
+            Combination::Hierarchical => "hierarchical attention: to each source, then to their contexts",
+            Combination::Parallel => "parallel attention: the contexts of the sources are added",
+            Combination::Serial => "serial attention: to one source after the other",
+        };
+        rows.push(("sources", format!("{}, {encoders}; {combination}", config.sources)));
     }
     rows.extend(config.copy_keys().describe());
     let tie = config.tie.describe();

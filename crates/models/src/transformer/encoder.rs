@@ -1,7 +1,7 @@
 //! The encoder: a bidirectional `Stack` over embedded tokens.
 
 use polyhead_attention::layers::Embedding;
-use polyhead_attention::{Builder, Pass, SiteGroup};
+use polyhead_attention::{AttentionKind, Builder, Pass, SiteGroup};
 use polyhead_tensor::{Result, Var};
 
 use super::input::{Input, InputOptions};
@@ -26,6 +26,11 @@ impl EncoderStack {
     ) -> Result<Self> {
         let input = Input::new(builder, embedding, input);
         Ok(Self { input, stack: Stack::new(builder, stack)?, name: stack.kind.stack })
+    }
+
+    /// The same layers with the same parameters for another sequence.
+    pub(crate) fn named(&self, kind: AttentionKind) -> Self {
+        Self { stack: self.stack.named(kind), name: kind.stack, ..self.clone() }
     }
 
     /// The table of embeddings.

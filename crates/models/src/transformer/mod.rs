@@ -6,6 +6,7 @@
 pub mod bert;
 pub mod classes;
 pub mod config;
+pub(crate) mod cross;
 pub mod decoder;
 pub(crate) mod describe;
 pub(crate) mod encoder;
@@ -13,6 +14,7 @@ pub(crate) mod input;
 pub mod language_model;
 mod residual;
 pub mod residual_stream;
+pub(crate) mod sources;
 pub(crate) mod stack;
 pub mod translator;
 pub(crate) mod validate;

@@ -7,15 +7,15 @@
 use polyhead_attention::layers::feed_forward::{FeedForwardOptions, Gate};
 use polyhead_attention::layers::{Bias, FeedForward, Norm, NormKind};
 use polyhead_attention::multi_head::{
-    CrossAttention, HeadShape, KeyValueProjection, Memory, PositionEncoding, ProjectionBiases, SelfAttention,
-    SelfAttentionOptions,
+    HeadShape, PositionEncoding, ProjectionBiases, SelfAttention, SelfAttentionOptions,
 };
 use polyhead_attention::{AttentionKind, Builder, KvCache, Mask, Pass, Site, SiteGroup};
 use polyhead_tensor::ops::attention::{KeysValues, StepRows};
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::{Indices, Result, Tensor, Var};
 
-use super::config::{CrossProjection, Dropout, NormOrder, PositionConfig, StackConfig};
+use super::config::{Dropout, NormOrder, PositionConfig, StackConfig};
+use super::cross::{Attended, Cross, CrossLayer, CrossOptions, Source};
 use super::input::position_encoding;
 use super::residual::Residual;
 
@@ -82,8 +82,8 @@ pub(crate) struct StackOptions {
     pub(crate) layer: LayerOptions,
     /// The mask of self-attention, apart from padding and a causal mask.
     pub(crate) mask: Mask,
-    /// Cross-attention and its key/value projection; default: none.
-    pub(crate) cross: Option<(AttentionKind, CrossProjection)>,
+    /// Cross-attention; default: none.
+    pub(crate) cross: Option<CrossOptions>,
     /// Layers that differ from the others; default: none.
     pub(crate) special: SpecialLayers,
 }
@@ -108,11 +108,9 @@ impl SpecialLayers {
 #[derive(Debug, Clone)]
 pub(crate) struct Stack {
     kind: AttentionKind,
-    cross: Option<AttentionKind>,
+    cross: Option<Cross>,
     heads: HeadShape,
     layers: Vec<Layer>,
-    /// The key/value projection of the source shared by all layers, if they have none of their own.
-    shared_key_value: Option<KeyValueProjection>,
     norm: Option<Norm>,
     mask: Mask,
     special: SpecialLayers,
@@ -127,29 +125,13 @@ struct Layer {
     feed_forward_residual: Residual,
 }
 
-#[derive(Debug, Clone)]
-struct CrossLayer {
-    attention: CrossAttention,
-    key_value: Option<KeyValueProjection>,
-    residual: Residual,
-}
-
-/// The source sequence of cross-attention.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'a> {
-    /// rows × source length × d_model.
-    pub(crate) states: &'a Var,
-    /// Number of tokens of each row.
-    pub(crate) lengths: &'a Indices,
-}
-
 /// The state of incremental decoding.
 #[derive(Debug)]
 pub(crate) struct StackState {
     /// The K/V cache of self-attention.
     pub(crate) cache: KvCache,
-    /// Keys and values of the source, one per layer or one for all layers.
-    pub(super) memory: Vec<KeysValues>,
+    /// Keys and values of the sources, per layer or for all layers.
+    pub(super) memory: Vec<Vec<KeysValues>>,
 }
 
 impl Stack {
@@ -170,20 +152,24 @@ impl Stack {
                 Layer::new(&mut builder.at("layers").at(index), options, (positions, has_norm, skipped))
             })
             .collect();
-        let shared_key_value = matches!(cross, Some((_, CrossProjection::Shared)))
-            .then(|| KeyValueProjection::new(&mut builder.at("cross_key_value"), heads));
+        let cross = cross.as_ref().map(|cross| Cross::new(builder, heads, cross));
         let norm = layer
             .final_norm
             .then(|| Norm::new(&mut builder.at("norm"), layer.norm, layer.d_model, layer.norm_epsilon));
         let mask = if kind.is_causal { mask.clone().and(Mask::causal()) } else { mask.clone() };
-        let cross = cross.map(|(kind, _)| kind);
-        Ok(Self { kind: *kind, cross, heads, layers, shared_key_value, norm, mask, special: special.clone() })
+        Ok(Self { kind: *kind, cross, heads, layers, norm, mask, special: special.clone() })
+    }
+
+    /// The same layers with the same parameters under another name.
+    pub(crate) fn named(&self, kind: AttentionKind) -> Self {
+        Self { kind, ..self.clone() }
     }
 
     /// The attention layers of the stack.
     pub(crate) fn sites(&self) -> impl Iterator<Item = SiteGroup> {
-        let group = |kind| SiteGroup { kind, n_layers: self.layers.len(), heads: self.heads };
-        [Some(self.kind), self.cross].into_iter().flatten().map(group)
+        let n_layers = self.layers.len();
+        let own = SiteGroup { kind: self.kind, n_layers, heads: self.heads };
+        std::iter::once(own).chain(self.cross.iter().flat_map(move |cross| cross.sites(n_layers)))
     }
 
     /// The norm after the last layer.
@@ -227,39 +213,52 @@ impl Stack {
         };
         let mask = resolved(&self.mask);
         let global = self.special.global.map(|_| resolved(&Mask::full()));
-        let source_mask = source
-            .map(|source| Mask::padding(source.lengths.clone()).resolve(length, source.states.shape()[1]));
-        let project = |own: &KeyValueProjection| source.map(|source| own.forward(pass, source.states));
-        let shared = self.shared_key_value.as_ref().and_then(project).transpose()?;
+        let source = self.cross.as_ref().zip(source);
+        let source_masks = source.map(|(cross, source)| cross.masks(source, length)).unwrap_or_default();
+        let shared = match source {
+            Some((cross, source)) => cross.shared(pass, source)?,
+            None => None,
+        };
         for (index, layer) in self.layers.iter().enumerate() {
             pass.check_wanted()?;
             if pass.skips(self.kind.stack, index) {
                 continue;
             }
-            let own = layer.cross.as_ref().and_then(|cross| cross.key_value.as_ref()).and_then(project);
-            let own = own.transpose()?;
-            let key_value = own.as_ref().or(shared.as_ref()).zip(source_mask.as_ref());
+            let own = match layer.cross.as_ref().zip(source) {
+                Some((own, (cross, source))) => own.projected(pass, source, (cross, index))?,
+                None => None,
+            };
+            let order = source.and_then(|(_, source)| source.order);
+            let projected = own.as_ref().or(shared.as_ref());
+            let attended = projected.map(|projected| Attended::Whole(projected, &source_masks, order));
             let mask = global.as_ref().filter(|_| self.special.is_global(index)).unwrap_or(&mask);
             x = self.layer(
                 pass,
                 (index, layer),
                 &x,
                 |x, site| layer.attention.forward(pass, x, mask, site),
-                |cross, x, site| {
-                    let (key_value, mask) = key_value.expect(NO_SOURCE);
-                    cross.forward(pass, x, key_value, mask, site)
-                },
+                attended,
             )?;
         }
         self.finish(pass, x)
     }
 
-    /// The state before the first token; `source` is rows × source length × d_model.
-    pub(crate) fn start(&self, pass: &Pass<'_>, source: Option<&Var>, rows: StepRows) -> Result<StackState> {
-        let own = self.layers.iter().filter_map(|layer| layer.cross.as_ref()?.key_value.as_ref());
-        let projections = own.chain(&self.shared_key_value);
-        let memory =
-            projections.map(|own| own.cached(pass, source.expect(NO_SOURCE))).collect::<Result<_>>()?;
+    /// The state before the first token.
+    pub(crate) fn start(
+        &self,
+        pass: &Pass<'_>,
+        source: Option<Source<'_>>,
+        rows: StepRows,
+    ) -> Result<StackState> {
+        let mut memory = Vec::new();
+        if let Some(cross) = &self.cross {
+            let source = source.expect(NO_SOURCE);
+            for (index, layer) in self.layers.iter().enumerate() {
+                let own = layer.cross.as_ref().map(|own| own.memory(pass, source, (cross, index)));
+                memory.extend(own.transpose()?.flatten());
+            }
+            memory.extend(cross.shared_memory(pass, source)?);
+        }
         Ok(StackState { cache: KvCache::new(self.heads.cache(), self.layers.len(), rows), memory })
     }
 
@@ -278,7 +277,7 @@ impl Stack {
                 (index, layer),
                 &x,
                 |x, site| layer.attention.prefill(pass, x, (&mask, &mut own), site),
-                |_, _, _| unreachable!("a stack without cross-attention"),
+                None,
             )?;
         }
         Ok(StackState { cache, memory: Vec::new() })
@@ -291,28 +290,28 @@ impl Stack {
             if pass.skips(self.kind.stack, index) {
                 continue;
             }
-            let key_values = memory.get(index).or(memory.first());
+            let memory = memory.get(index).or(memory.first());
             let mut own = cache.layer_mut(index);
-            let memory = key_values.map(|key_values| Memory { key_values, rows: own.rows });
+            let attended = memory.map(|memory| Attended::Step(memory, own.rows));
             x = self.layer(
                 pass,
                 (index, layer),
                 &x,
                 |x, site| layer.attention.step(pass, x, &mut own, site),
-                |cross, x, site| cross.step(pass, x, &memory.expect(NO_SOURCE), site),
+                attended,
             )?;
         }
         self.finish(pass, x)
     }
 
-    /// One layer; the closures attend over whole sequences or in a decoding step.
+    /// One layer; the closure attends over whole sequences or in a decoding step.
     fn layer(
         &self,
         pass: &Pass<'_>,
         (index, layer): (usize, &Layer),
         x: &Var,
         attend_to_self: impl FnOnce(&Var, Site) -> Result<Var>,
-        attend_to_source: impl FnOnce(&CrossAttention, &Var, Site) -> Result<Var>,
+        attended: Option<Attended<'_>>,
     ) -> Result<Var> {
         let site = Site { kind: self.kind, layer: index };
         let mut x = layer.attention_residual.around(pass, x, |x| {
@@ -320,13 +319,8 @@ impl Stack {
             pass.capture.activation(|| site.to_string(), &y);
             Ok(y)
         })?;
-        if let Some((cross, kind)) = layer.cross.as_ref().zip(self.cross) {
-            let site = Site { kind, layer: index };
-            x = cross.residual.around(pass, &x, |x| {
-                let y = attend_to_source(&cross.attention, x, site)?;
-                pass.capture.activation(|| site.to_string(), &y);
-                Ok(y)
-            })?;
+        if let Some((own, cross)) = layer.cross.as_ref().zip(self.cross.as_ref()) {
+            x = own.forward(pass, &x, attended.expect(NO_SOURCE), (cross, index))?;
         }
         let stack = self.kind.stack;
         let x = layer.feed_forward_residual.around(pass, &x, |x| {
@@ -375,15 +369,7 @@ impl Layer {
             Residual::without_norm(layer)
         };
         let attention_residual = attention_residual.skipped_with(skipped);
-        let cross = cross.map(|(_, projection)| {
-            let mut cross_builder = builder.at("cross_attention");
-            let attention = CrossAttention::new(&mut cross_builder, heads, layer.dropout.attention);
-            let key_value = (projection == CrossProjection::PerLayer)
-                .then(|| KeyValueProjection::new(&mut cross_builder.at("key_value"), heads));
-            let residual =
-                Residual::new(&mut builder.at("cross_attention_norm"), layer).skipped_with(skipped);
-            CrossLayer { attention, key_value, residual }
-        });
+        let cross = cross.as_ref().map(|cross| CrossLayer::new(builder, (cross, heads), (layer, skipped)));
         let feed_forward = FeedForwardOptions {
             d_model: layer.d_model,
             d_ff: sizes.d_ff,

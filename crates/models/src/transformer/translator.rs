@@ -19,25 +19,21 @@ use polyhead_tensor::{Indices, Init, ParameterId, Parameters, Tensor, Var};
 
 use super::config::{Tie, TransformerConfig};
 use super::decoder::{DecoderStack, DecoderState, Replay};
-use super::encoder::EncoderStack;
 use super::input::InputOptions;
-use super::stack::{LayerOptions, Source, SpecialLayers, StackOptions};
+use super::sources::{CROSS, ENCODERS, EncodedSources, Encoders, source_lengths};
+use super::stack::{LayerOptions, SpecialLayers, StackOptions};
 use crate::Result;
 use crate::copying::{self, CopyHead, CopySources, CopyTerms, Copying, DecoderOutput};
 use crate::ids::Ids;
 
-/// Self-attention over the source.
-const ENCODER: AttentionKind = AttentionKind::self_attention(0, "encoder", "source");
 /// Causal self-attention over the target.
 const DECODER: AttentionKind = AttentionKind::self_attention(1, "decoder", "target").causal();
-/// Cross-attention from target to source.
-const CROSS: AttentionKind = AttentionKind::cross_attention(2, "cross", "decoder", ["target", "source"]);
 
 /// An encoder-decoder Transformer.
 #[derive(Debug, Clone)]
 pub struct Translator {
     config: TransformerConfig,
-    encoder: EncoderStack,
+    encoders: Encoders,
     decoder: DecoderStack,
     copy: Option<CopyHead>,
     output: Embedding,
@@ -80,19 +76,19 @@ impl Translator {
             .then(|| builder.at("output").declare("bias", &[target_vocab_size], Init::Zeros));
         let (layer, input) = (config.layer(), config.input());
         let encoder_stack = StackOptions {
-            kind: ENCODER,
+            kind: ENCODERS[0],
             sizes: config.encoder,
             layer,
             mask: config.encoder_sight.mask(),
             cross: None,
             special: SpecialLayers::default(),
         };
-        let encoder = EncoderStack::new(&mut builder.at("encoder"), source, &input, &encoder_stack)?;
+        let encoders = Encoders::new(&mut builder, &source, &input, (config, &encoder_stack))?;
         let decoder_stack = StackOptions {
             kind: DECODER,
             sizes: config.decoder,
             mask: config.decoder_sight.mask(),
-            cross: Some((CROSS, config.cross_projection)),
+            cross: Some(config.cross()),
             special: SpecialLayers::default(),
             ..encoder_stack
         };
@@ -102,7 +98,7 @@ impl Translator {
             Copying::None => None,
             Copying::PointerGenerator => Some(CopyHead::new(&mut builder.at("copy"), d_model)?),
         };
-        Ok(Self { config: config.clone(), encoder, decoder, copy, output, output_bias })
+        Ok(Self { config: config.clone(), encoders, decoder, copy, output, output_bias })
     }
 
     /// The config of the model.
@@ -112,26 +108,37 @@ impl Translator {
 
     /// The embeddings of source tokens.
     pub fn source_embedding(&self) -> &Embedding {
-        self.encoder.embedding()
+        self.encoders.embedding()
     }
 
     /// The attention layers of the model.
     pub fn sites(&self) -> Sites {
         let copy = self.copy.as_ref().map(CopyHead::site_group);
-        Sites::new(self.encoder.sites().chain(self.decoder.sites()).chain(copy).collect())
+        Sites::new(self.encoders.sites().chain(self.decoder.sites()).chain(copy).collect())
     }
 
-    /// The cross-attention layer used for word alignment; see [`TransformerConfig::alignment_layer`].
+    /// The cross-attention layer used for word alignment, to the first source; see [`TransformerConfig::alignment_layer`].
     pub fn alignment_site(&self) -> Site {
-        Site { kind: CROSS, layer: self.config.alignment_layer() }
+        Site { kind: CROSS[0], layer: self.config.alignment_layer() }
     }
 
-    /// Encodes source ids → rows × source length × d_model.
+    /// Encodes source ids → rows × source length × d_model; of several sources the first.
     ///
     /// # Errors
     /// If an id is outside the vocabulary.
     pub fn encode(&self, pass: &Pass<'_>, source: &Ids) -> Result<Var> {
-        Ok(self.encoder.forward(pass, source)?)
+        Ok(self.encoded(pass, &self.read(source))?.first().clone())
+    }
+
+    fn encoded(&self, pass: &Pass<'_>, source: &Ids) -> Result<EncodedSources> {
+        Ok(self.encoders.forward(pass, source)?)
+    }
+
+    /// Source ids as the encoders read them: without words that the vocabulary lacks, if the model copies, and divided into its
+    /// sources.
+    pub(crate) fn read(&self, ids: &Ids) -> Ids {
+        let &TransformerConfig { sources, end_id, pad_id, .. } = &self.config;
+        self.known(ids).divided((sources, end_id), None, pad_id)
     }
 
     /// The ids without words that the vocabulary lacks, if the model copies.
@@ -145,7 +152,7 @@ impl Translator {
     /// # Errors
     /// If an id is outside the vocabulary.
     pub fn forward(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<Var> {
-        let source = &self.known(source);
+        let source = &self.read(source);
         let DecoderOutput { x, copied } = self.decode_all(pass, source, target)?;
         let logits = self.logits(pass, &x)?;
         match copied {
@@ -156,9 +163,10 @@ impl Translator {
 
     /// What the output layer and copying compute with.
     pub(crate) fn decode_all(&self, pass: &Pass<'_>, source: &Ids, target: &Ids) -> Result<DecoderOutput> {
-        let (source, target) = (&self.known(source), &self.known(target));
-        let states = &self.encode(pass, source)?;
-        let x = self.decoder.forward(pass, Some(Source { states, lengths: source.lengths() }), target)?;
+        let (source, target) = (&self.read(source), &self.known(target));
+        let encoded = self.encoded(pass, source)?;
+        let states = encoded.first();
+        let x = self.decoder.forward(pass, Some(encoded.source(source)), target)?;
         let copy = |copy: &CopyHead| copy.forward(pass, &x, &copy.memory(pass, states, source.lengths())?);
         let copied = self.copy.as_ref().map(copy).transpose()?;
         Ok(DecoderOutput { x, copied })
@@ -179,7 +187,7 @@ impl Translator {
         expected: &Indices,
         options: CrossEntropyOptions,
     ) -> Result<copying::Losses> {
-        let source = &self.known(source);
+        let source = &self.read(source);
         let DecoderOutput { x, copied } = self.decode_all(pass, source, target)?;
         if let Some(copied) = copied {
             let logits = (&self.logits(pass, &x)?, source);
@@ -233,12 +241,14 @@ impl Translator {
 
     /// The decoder state before the first token: one row per sentence, with capacity for `n_rows` rows.
     pub(crate) fn start(&self, pass: &Pass<'_>, source: &Ids, n_rows: usize) -> Result<TranslatorState> {
-        let source = &self.known(source);
+        let source = &self.read(source);
         let on_device = source.to_device(&pass.parameters.device())?;
-        let memory = self.encode(pass, &on_device)?;
-        let decoder = self.decoder.start(pass, Some(&memory), source.lengths().host(), n_rows)?;
+        let encoded = self.encoded(pass, &on_device)?;
+        let attended = encoded.source(&on_device);
+        let decoder = self.decoder.start(pass, Some(attended), &source_lengths(source), n_rows)?;
         let copy = |copy: &CopyHead| -> Result<CopySources> {
-            Ok(CopySources::new(source, Some(copy.memory(pass, &memory, on_device.lengths())?)))
+            let memory = copy.memory(pass, encoded.first(), on_device.lengths())?;
+            Ok(CopySources::new(source, Some(memory)))
         };
         Ok(TranslatorState { decoder, copy: self.copy.as_ref().map(copy).transpose()? })
     }

@@ -1,8 +1,11 @@
 //! Validation of Transformer configs.
 
-use super::config::{AttentionPattern, Dropout, PositionConfig, RotaryScale, StackConfig, Tie};
+use super::config::{
+    AttentionPattern, Combination, CrossProjection, Dropout, PositionConfig, RotaryScale, StackConfig, Tie,
+};
+use super::sources::MAX_SOURCES;
 use super::{TransformerConfig, TransformerEncoderConfig};
-use crate::copying::CopyKeys;
+use crate::copying::{CopyKeys, Copying};
 use crate::{Error, Result};
 
 /// Upper bound of every size, so that the product of two sizes does not overflow.
@@ -19,6 +22,7 @@ impl TransformerConfig {
         self.check_sizes(&mut problems);
         self.check_ids(&mut problems);
         self.check_tie(&mut problems);
+        self.check_sources(&mut problems);
         self.copy_keys().check(&mut problems);
         let stacks = [("encoder", &self.encoder), ("decoder", &self.decoder)];
         for (name, stack) in stacks {
@@ -57,6 +61,34 @@ impl TransformerConfig {
             if id as usize >= limit {
                 problems.push(format!("{name} is {id}, expected an id below the vocabulary size {limit}"));
             }
+        }
+    }
+
+    fn check_sources(&self, problems: &mut Vec<String>) {
+        let n = self.sources;
+        if n == 0 || n > MAX_SOURCES {
+            problems.push(format!("sources is {n}, expected 1 to {MAX_SOURCES}"));
+        }
+        if n < 2 {
+            return;
+        }
+        if self.copy != Copying::None {
+            problems.push(format!("copying from {n} sources, expected copy = \"none\""));
+        }
+        if self.combination != Combination::Flat {
+            return;
+        }
+        if self.cross_projection == CrossProjection::Shared {
+            problems.push(
+                "flat attention to several sources with cross_projection \"shared\", expected \"per_layer\""
+                    .into(),
+            );
+        }
+        let StackConfig { n_heads, n_key_heads, .. } = self.decoder;
+        if let Some(n) = n_key_heads.filter(|n| *n != n_heads) {
+            problems.push(format!(
+                "flat attention to several sources with decoder.n_key_heads {n}, expected n_heads, {n_heads}"
+            ));
         }
     }
 
@@ -288,6 +320,19 @@ mod tests {
             (
                 problem(|c| c.position = PositionConfig::Relative { max_distance: 0 }),
                 "position.max_distance is 0, expected 1 to 16777216",
+            ),
+            (problem(|c| c.sources = 5), "sources is 5, expected 1 to 4"),
+            (
+                problem(|c| (c.sources, c.copy) = (2, Copying::PointerGenerator)),
+                "copying from 2 sources, expected copy = \"none\"",
+            ),
+            (
+                problem(|c| (c.sources, c.cross_projection) = (2, CrossProjection::Shared)),
+                "cross_projection \"shared\", expected \"per_layer\"",
+            ),
+            (
+                problem(|c| (c.sources, c.decoder.n_key_heads) = (2, Some(2))),
+                "with decoder.n_key_heads 2, expected n_heads, 4",
             ),
             (
                 problem(|c| c.decoder_sight = AttentionPattern::Dilated { distance: 1, dilation: 0 }),

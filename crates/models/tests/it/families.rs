@@ -1,6 +1,7 @@
 //! Laws of every model family, by its view. A family registers once, by its example (`ModelConfig::examples`), and is then
 //! tested against all of them; `laws.rs` also covers the options of the encoder-decoder Transformer.
 
+use polyhead_attention::capture::Weights;
 use polyhead_attention::{Capture, Filter, Intervention, Pass};
 use polyhead_models::checkpoint::{SaveOptions, load, save};
 use polyhead_models::decode::rules::Rules;
@@ -23,6 +24,8 @@ use serde_json::Value;
 
 /// Sources, targets and labels.
 const SOURCES: [&[u32]; 3] = [&[3, 4, 5, 6, 7, 1], &[8, 1], &[9, 10, 11, 1]];
+/// Rows of several sources: three in the first row, of which the last is long; an empty second one; one alone.
+const SEVERAL: [&[u32]; 3] = [&[3, 4, 1, 5, 1, 6, 7, 1], &[8, 1, 1], &[9, 10, 11, 1]];
 const TARGETS: [&[u32]; 3] = [&[0, 5, 6], &[0, 7, 8, 9, 10], &[0, 2]];
 const LABELS: [u32; 3] = [0, 2, 1];
 /// Points of two coordinates, and orders of them.
@@ -58,6 +61,11 @@ fn frames(model: &SpeechRecognizer, rows: &[Option<usize>], length: usize) -> Fr
 fn images(model: &Captioner, rows: &[Option<usize>]) -> Images {
     let images: Vec<_> = rows.iter().map(|row| row.map(image)).collect();
     model.images(images.iter().map(Option::as_deref), IMAGE)
+}
+
+/// The sources of a translator.
+fn sources(n_sources: usize) -> [&'static [u32]; 3] {
+    if n_sources > 1 { SEVERAL } else { SOURCES }
 }
 
 fn data_spec() -> DataSpec {
@@ -106,7 +114,8 @@ fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
     let chosen = |all: [&'static [u32]; 3]| rows.iter().map(|&row| all[row]).collect::<Vec<_>>();
     match model {
         Model::SequenceToSequence(model) => {
-            let [source, target] = [SOURCES, TARGETS].map(|all| Ids::padded(&chosen(all), 0));
+            let [source, target] =
+                [sources(model.n_sources()), TARGETS].map(|all| Ids::padded(&chosen(all), 0));
             model.forward(pass, &source, &target).unwrap()
         }
         Model::Encoder(model) => model.classify(pass, &model.ids(&chosen(SOURCES))).unwrap(),
@@ -220,7 +229,18 @@ fn capture_records_the_published_sites_and_changes_nothing() {
         expected.sort();
         found.sort();
         assert_eq!(found, expected, "{name}");
-        let predicts = model.config().to_recipe().get("local").is_some_and(|local| local == "predictive");
+        let recipe = model.config().to_recipe();
+        let predicts = recipe.get("local").is_some_and(|local| local == "predictive");
+        let n_sources = model.config().n_sources();
+        let is_flat = n_sources > 1 && recipe["combination"] == "flat";
+        let length = |sequence: &str, sentence: usize| match sequence.strip_prefix("source") {
+            Some(number) if n_sources > 1 => {
+                let index = number.strip_prefix('_').map_or(0, |number| number.parse::<usize>().unwrap() - 1);
+                let ids = Ids::padded(&[SEVERAL[sentence]], 0).divided((n_sources, 1), None, 0);
+                ids.sources()[index].lengths().host()[0] as usize
+            }
+            _ => SOURCES[sentence].len(),
+        };
         for weights in &trace.weights {
             let group = sites.of(weights.site.kind).unwrap();
             let &[_, n_heads, q_len, k_len] = weights.weights.shape() else { panic!("four axes") };
@@ -233,9 +253,27 @@ fn capture_records_the_published_sites_and_changes_nothing() {
                         "order" => ORDERS[sentence].len() + 1,
                         "image" => IMAGE_LEN.max(k_len),
                         "frames" => FRAMES[sentence].div_ceil(2),
-                        _ => SOURCES[sentence].len(),
+                        sequence => length(sequence, sentence),
                     };
                 let sum: f32 = numbers.iter().sum();
+                let is_source = group.kind.keys.starts_with("source") && group.kind.keys != "sources";
+                if exists && is_source && length(group.kind.keys, sentence) == 0 {
+                    assert_eq!(sum, 0.0, "{name}, {}", weights.site);
+                    continue;
+                }
+                if is_flat && group.kind.name.starts_with("cross") {
+                    // One softmax over all sources: the shares of this query add up to 1.
+                    let others = trace.weights.iter().filter(|other| {
+                        other.site.layer == weights.site.layer && other.site.kind.name.starts_with("cross")
+                    });
+                    let own = |other: &Weights| {
+                        let k_len = other.weights.shape()[3];
+                        other.weights.data()[index * k_len..][..k_len].iter().sum::<f32>()
+                    };
+                    let whole: f32 = others.map(own).sum();
+                    assert!(!exists || (whole - 1.0).abs() < 1e-5 && sum > 0.0, "{name}: {whole}, {sum}");
+                    continue;
+                }
                 // Local-p multiplies the softmax by a bell curve, which is at most 1 (Luong et al. 2015, equation 10).
                 let is_share = if predicts { sum > 0.0 && sum < 1.0 } else { (sum - 1.0).abs() < 1e-5 };
                 assert!(!exists || is_share, "{name}, {}: {sum}", weights.site);
@@ -266,7 +304,8 @@ fn the_future_never_changes_the_past_and_steps_equal_the_full_pass_bit_for_bit()
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, &parameters, &capture);
         let target: Vec<u32> = (0..20).map(|index| [0, 5, 6, 7, 8, 9, 10][index % 7]).collect();
-        let source = Ids::padded(&SOURCES, 0);
+        let sources = sources(model.n_sources());
+        let source = Ids::padded(&sources, 0);
         let whole = |length: usize| {
             model.forward(&pass, &source, &Ids::padded(&[&target[..length]; 3], 0)).unwrap().value().clone()
         };
@@ -274,7 +313,7 @@ fn the_future_never_changes_the_past_and_steps_equal_the_full_pass_bit_for_bit()
         let width = *all.shape().last().unwrap();
         let before = whole(7);
         let decoding = Decoding::new(&model, &parameters, &capture);
-        let mut state = decoding.start(&SOURCES, 3).unwrap();
+        let mut state = decoding.start(&sources, 3).unwrap();
         for (position, &token) in target.iter().enumerate() {
             let step = decoding.step(&mut state, &[token; 3]).unwrap();
             for (index, found) in step.data().chunks_exact(width).enumerate() {
@@ -536,7 +575,7 @@ fn gradients_match_finite_differences() {
                         5 + 2 * more,
                         0,
                     );
-                    let (source, target) = (rows(SOURCES, 6), rows(TARGETS, 5));
+                    let (source, target) = (rows(sources(model.n_sources()), 8), rows(TARGETS, 5));
                     model.loss(&pass, &source, &target, expected.ids(), smoothed(0)).unwrap()
                 }
                 Model::Encoder(model) => {

@@ -20,3 +20,4 @@ mod pickle;
 mod pointer;
 mod recurrent;
 mod single_files;
+mod sources;

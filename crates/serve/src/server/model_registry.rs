@@ -71,10 +71,25 @@ impl Served for LoadedModel {
 
     fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
         let engine = Engine::load(&model.folder, &registry.options)?;
+        check_one_source(&engine, &model.name)?;
         Ok(Self { engine, name: model.name.clone(), serial: registry.count() })
     }
 
     fn unload(self) {}
+}
+
+/// Refuses a model of several sources: a request has one text.
+fn check_one_source(engine: &Engine, name: &str) -> Result<()> {
+    let n_sources = engine.model().n_sources();
+    if n_sources == 1 {
+        return Ok(());
+    }
+    let message = format!("{name}: a model of {n_sources} sources, expected one: a request has one text");
+    Err(polyhead_translate::Error::request(
+        message,
+        "polyhead translate reads lines with tabs between their texts",
+    )
+    .into())
 }
 
 impl Served for LoadedGenerator {

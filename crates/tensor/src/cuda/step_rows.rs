@@ -40,8 +40,9 @@ pub(crate) struct GpuRows {
     input: Array,
     /// capacity × n_slots: the slot of each position of each row.
     ancestry: Array,
-    /// Source sentence of each row, then its length.
+    /// Source sentence of each row, then its length in each source.
     sources: Array,
+    n_sources: usize,
     /// Parent of each row at the next step; `None` if the order is unchanged.
     parents: Option<Vec<u32>>,
     /// Tables that live as long as the rows, keyed by the address of their source and the capacity.
@@ -82,13 +83,16 @@ fn longest(lengths: &[usize]) -> usize {
 
 impl GpuRows {
     /// A row for each source sentence.
-    pub(crate) fn new(cuda: &Arc<Cuda>, source_lengths: &[usize], n_slots: usize) -> Self {
-        let (n_slots, rows, capacity) = (rounded(n_slots), rounded(source_lengths.len()), FIRST_CAPACITY);
-        let n_slots = n_slots.max(rows);
-        let sources = Array::new(cuda, ElementType::U32, 2 * n_slots);
-        let mut numbers = vec![0_u32; 2 * n_slots];
-        for (row, &length) in source_lengths.iter().enumerate() {
-            (numbers[row], numbers[n_slots + row]) = (row as u32, length as u32);
+    pub(crate) fn new(cuda: &Arc<Cuda>, source_lengths: &[Vec<usize>], n_slots: usize) -> Self {
+        let (n_slots, rows, capacity) = (rounded(n_slots), rounded(source_lengths[0].len()), FIRST_CAPACITY);
+        let (n_slots, n_sources) = (n_slots.max(rows), source_lengths.len());
+        let sources = Array::new(cuda, ElementType::U32, (1 + n_sources) * n_slots);
+        let mut numbers = vec![0_u32; sources.len()];
+        for row in 0..source_lengths[0].len() {
+            numbers[row] = row as u32;
+            for (source, lengths) in source_lengths.iter().enumerate() {
+                numbers[(1 + source) * n_slots + row] = lengths[row] as u32;
+            }
         }
         sources.write(&numbers);
         Self {
@@ -101,6 +105,7 @@ impl GpuRows {
             input: Array::zeros(cuda, ElementType::U32, input_size(n_slots)),
             ancestry: Array::zeros(cuda, ElementType::U32, capacity * n_slots),
             sources,
+            n_sources,
             parents: None,
             tables: Mutex::default(),
         }
@@ -178,8 +183,8 @@ impl GpuRows {
         let capacity = if len < self.capacity { self.capacity } else { 2 * self.capacity };
         let n_slots = rounded(self.rows.max(rows_before));
         let (old_slots, old_line) = (self.n_slots, self.line);
-        let sources = Array::new(&self.cuda, ElementType::U32, 2 * n_slots);
-        for side in 0..2 {
+        let sources = Array::new(&self.cuda, ElementType::U32, (1 + self.n_sources) * n_slots);
+        for side in 0..=self.n_sources {
             let both = n_slots.min(old_slots);
             let from = self.sources.part(side * old_slots..side * old_slots + both);
             sources.part(side * n_slots..side * n_slots + both).copy_from(&from);
@@ -224,7 +229,7 @@ impl GpuRows {
         let mut all = parents(self, lengths[0].len());
         all.extend(parents(other, lengths[1].len()).into_iter().map(|row| row + old_rows as u32));
         let ancestry = self.move_to(n_slots, capacity);
-        self.sources = Array::zeros(&self.cuda, ElementType::U32, 2 * n_slots);
+        self.sources = Array::zeros(&self.cuda, ElementType::U32, (1 + self.n_sources) * n_slots);
         (self.parents, self.line) = (Some(all), line);
         let own = CudaRegroup {
             ancestry,
@@ -256,7 +261,7 @@ impl GpuRows {
         let launch = Launch {
             file: "reorder",
             name: "reorder",
-            grid: [self.capacity + 2, 1, 1],
+            grid: [self.capacity + 1 + self.n_sources, 1, 1],
             block: 256,
             shared: 4 * self.rows,
             family: KernelFamily::Elementwise,
@@ -309,9 +314,9 @@ impl GpuRows {
         &self.ancestry
     }
 
-    /// Source sentence of each row, and its length.
-    pub(crate) fn sources(&self) -> [Array; 2] {
-        [0, self.n_slots].map(|start| self.sources.part(start..start + self.rows))
+    /// Source sentence of each row, and its length in one of the sources.
+    pub(crate) fn sources(&self, source: usize) -> [Array; 2] {
+        [0, (1 + source) * self.n_slots].map(|start| self.sources.part(start..start + self.rows))
     }
 
     /// A table of f32 that lives as long as the rows, copied to the GPU on first use, which is never recorded.

@@ -82,9 +82,12 @@ impl PairWriter {
     pub(crate) fn write_changed(&mut self, corpus: &Corpus, whole: &[u8], sides: &[String; 2]) -> Result<()> {
         let [source, target] = sides.each_ref().map(|side| Some(side.as_bytes()));
         let changed = match corpus {
-            Corpus::LineFiles { .. } => Vec::new(),
+            Corpus::LineFiles { .. } | Corpus::SeveralFiles { .. } => Vec::new(),
             // Read for training alone; nothing writes them.
-            Corpus::Csv { .. } | Corpus::Conll { .. } | Corpus::TokensJsonl { .. } => whole.to_vec(),
+            Corpus::Csv { .. }
+            | Corpus::Conll { .. }
+            | Corpus::TokensJsonl { .. }
+            | Corpus::SeveralColumns { .. } => whole.to_vec(),
             Corpus::Text { .. } => sides[0].as_bytes().to_vec(),
             Corpus::Tsv { source_column, target_column, .. } => {
                 let column = |(index, column)| match index {

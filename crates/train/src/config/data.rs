@@ -70,6 +70,9 @@ impl Default for DataConfig {
 pub struct CorpusConfig {
     /// Source lines.
     pub source: Option<PathBuf>,
+    /// Files with the lines of each text of the source, in place of `source`, for a model of several sources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PathBuf>,
     /// Target lines.
     pub target: Option<PathBuf>,
     /// A tab-separated file.
@@ -80,7 +83,10 @@ pub struct CorpusConfig {
     pub conll: Option<PathBuf>,
     /// Source column: its number, counted from 1, or in a CSV file its name; default: 1.
     pub source_column: Option<Column>,
-    /// Target column; default: 2, of a `conll` file the last.
+    /// Columns of the texts of the source in a `tsv` file, in place of `source_column`, for a model of several sources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source_columns: Vec<usize>,
+    /// Target column; default: 2, of a `conll` file the last; after `source_columns` the first that is not one of them.
     pub target_column: Option<Column>,
     /// A file with one JSON object per line; for a language model, each is a document.
     pub jsonl: Option<PathBuf>,
@@ -138,9 +144,10 @@ impl CorpusConfig {
     }
 
     /// The paths of all files.
-    pub(super) fn paths_mut(&mut self) -> [&mut Option<PathBuf>; 11] {
+    pub(super) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let Self { source, target, tsv, csv, conll, jsonl, text, images, labels, cifar, facts, .. } = self;
-        [source, target, tsv, csv, conll, jsonl, text, images, labels, cifar, facts]
+        let single = [source, target, tsv, csv, conll, jsonl, text, images, labels, cifar, facts];
+        single.into_iter().flatten().chain(&mut self.sources)
     }
 
     /// Resolves to plain text; `place` names the key in messages.
@@ -166,8 +173,49 @@ impl CorpusConfig {
         }
     }
 
+    /// Resolves to a corpus whose source consists of `count` texts; `place` names the key in messages.
+    pub fn several(&self, count: usize, place: &str) -> Result<Corpus> {
+        let example =
+            "for instance: train = { tsv = \"train.tsv\", source_columns = [1, 2], target_column = 3 }";
+        let (n_files, n_columns) = (self.sources.len(), self.source_columns.len());
+        let found = n_files.max(n_columns);
+        if found != count {
+            let message =
+                format!("{found} texts in the source of a model with {count} sources, expected {count}");
+            return Err(Error::config(place, message, example));
+        }
+        let column = |given: &Option<Column>| number(given.as_ref(), place);
+        match (self.files().as_slice(), &self.target) {
+            (&[], Some(target)) if n_columns == 0 && self.target_column.is_none() => {
+                Ok(Corpus::SeveralFiles { sources: self.sources.clone(), target: target.clone() })
+            }
+            (&[("tsv", path)], None) if n_files == 0 && self.source_column.is_none() => {
+                let source_columns = self.source_columns.iter().map(|&column| Column::Number(column));
+                let source_columns = source_columns.map(|given| column(&Some(given)));
+                let source_columns: Vec<usize> =
+                    source_columns.flat_map(Result::transpose).collect::<Result<_>>()?;
+                // By default the first column that is no source.
+                let own = (0..).find(|column| !source_columns.contains(column)).unwrap_or_default();
+                let target_column = column(&self.target_column)?.unwrap_or(own);
+                Ok(Corpus::SeveralColumns { path: path.clone(), source_columns, target_column })
+            }
+            _ => Err(Error::config(
+                place,
+                "incomplete or ambiguous corpus, expected either sources and target, or tsv with source_columns",
+                example,
+            )),
+        }
+    }
+
     /// Resolves to a corpus of pairs; `place` names the key in messages.
     pub fn corpus(&self, place: &str) -> Result<Corpus> {
+        if !self.sources.is_empty() || !self.source_columns.is_empty() {
+            return Err(Error::config(
+                place,
+                "several texts in the source of a model with one source, expected one",
+                "set model.sources to their number, or give source or source_column",
+            ));
+        }
         let has_columns = self.source_column.is_some() || self.target_column.is_some();
         let has_fields = self.source_field.is_some() || self.target_field.is_some();
         if self.images.is_some() || self.labels.is_some() || self.cifar.is_some() {
@@ -287,6 +335,8 @@ pub struct AugmentConfig {
     pub keep: f64,
     /// Probability that a pair loses its final full stop and, half of the time, the source its initial capital; default: 0.
     pub bare: f64,
+    /// Probability that one source of several is left empty, so that a model is robust to a missing one; default: 0.
+    pub drop_source: f64,
 }
 
 /// One vocabulary for both languages, or one each.

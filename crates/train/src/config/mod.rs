@@ -114,13 +114,13 @@ impl RunConfig {
         let mut config = self.clone();
         let corpora = config.data.train.iter_mut().chain(&mut config.data.valid);
         let files = corpora.flat_map(CorpusConfig::paths_mut);
-        let files = files.chain([
+        let others = [
             &mut config.tokenizer.file,
             &mut config.embeddings.init,
             &mut config.init,
             &mut config.validation.judged,
-        ]);
-        for path in files.flatten().chain([&mut config.out]) {
+        ];
+        for path in files.chain(others.into_iter().flatten()).chain([&mut config.out]) {
             // Only an empty path has no absolute form.
             if let Ok(absolute) = std::path::absolute(&*path) {
                 *path = absolute;

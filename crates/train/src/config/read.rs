@@ -8,8 +8,8 @@ use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
 use super::{
-    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, Metric, RunConfig,
-    SoundConfig, TokenizerConfig, ValidationConfig, VocabularySharing, model,
+    AugmentConfig, ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, Metric,
+    RunConfig, SoundConfig, TokenizerConfig, ValidationConfig, VocabularySharing, model,
 };
 use crate::task::Task;
 use crate::{Error, Result};
@@ -108,6 +108,7 @@ fn check(config: &RunConfig) -> Result<()> {
         ("tokenizer.dropout", tokenizer.dropout),
         ("augment.keep", config.augment.keep),
         ("augment.bare", config.augment.bare),
+        ("augment.drop_source", config.augment.drop_source),
         ("train.ema", f64::from(train.ema)),
     ];
     for (key, number) in shares {
@@ -300,6 +301,19 @@ fn incomplete(config: &RunConfig) -> Option<(&'static str, &'static str, &'stati
 
 /// Refuses inconsistent corpora.
 fn check_corpora(config: &RunConfig) -> Result<()> {
+    let (n_sources, AugmentConfig { keep, bare, drop_source }) = (config.model.n_sources(), config.augment);
+    if n_sources > 1 && keep.max(bare) > 0.0 {
+        let message = format!("keep or bare for a model of {n_sources} sources, expected drop_source alone");
+        return Err(Error::config(
+            "augment",
+            message,
+            "they compare a source with its translation: leave them out",
+        ));
+    }
+    if n_sources < 2 && drop_source > 0.0 {
+        let message = "a probability for a model of one source, expected several";
+        return Err(Error::config("augment.drop_source", message, "set model.sources, or leave it out"));
+    }
     let all = || config.data.train.iter().chain(&config.data.valid);
     if all().any(|corpus| corpus.repeat == Some(0)) {
         return Err(Error::config("data", "repeat = 0, expected 1 or more", "leave the corpus out instead"));

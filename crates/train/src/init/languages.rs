@@ -25,6 +25,8 @@ pub fn languages_from_names(corpus: &Corpus) -> Option<[String; 2]> {
         Corpus::LineFiles { source, target } => {
             [last_code(source).or_else(|| pair(source)?.into_iter().next())?, last_code(target)?]
         }
+        // A recipe for several sources is written by hand.
+        Corpus::SeveralFiles { .. } | Corpus::SeveralColumns { .. } => return None,
         Corpus::Tsv { path, .. }
         | Corpus::Csv { path, .. }
         | Corpus::Conll { path, .. }

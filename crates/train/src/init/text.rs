@@ -66,6 +66,15 @@ fn corpus(corpus: &Corpus) -> String {
             source_column + 1,
             target_column + 1
         ),
+        Corpus::SeveralFiles { sources, target } => {
+            let sources: Vec<String> = sources.iter().map(|source| path(source)).collect();
+            format!("{{ sources = [{}], target = {} }}", sources.join(", "), path(target))
+        }
+        Corpus::SeveralColumns { path: file, source_columns, target_column } => {
+            let sources: Vec<String> = source_columns.iter().map(|column| (column + 1).to_string()).collect();
+            let (file, sources, target) = (path(file), sources.join(", "), target_column + 1);
+            format!("{{ tsv = {file}, source_columns = [{sources}], target_column = {target} }}")
+        }
         Corpus::Jsonl { path: file, source_field, target_field } => format!(
             "{{ jsonl = {}, source_field = {}, target_field = {} }}",
             path(file),

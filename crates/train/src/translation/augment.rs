@@ -3,6 +3,7 @@
 //! *Placeholders* (`keep`): names and numbers that both sides spell alike are replaced by placeholders, one character each, in
 //! the order of the source. The model learns to copy placeholders, which can stand for preserved text such as addresses or emoji.
 //! *Bare text* (`bare`): the final full stop is removed on both sides, and sometimes the initial capital of the source.
+//! *Missing sources* (`drop_source`): of a source of several texts one is left empty.
 
 use std::ops::Range;
 
@@ -18,13 +19,27 @@ const SHORTEST_NUMBER: usize = 2;
 
 /// Augments a pair for one epoch; `None` if it stays unchanged. A pure function of its arguments.
 pub fn augment([source, target]: [&str; 2], config: AugmentConfig, random: Random) -> Option<[String; 2]> {
-    let AugmentConfig { keep, bare } = config;
+    let AugmentConfig { keep, bare, drop_source } = config;
+    if random.uniform(3) < drop_source {
+        return without_one(source, random).map(|source| [source, target.to_owned()]);
+    }
     let masked = if random.uniform(0) < keep { with_placeholders([source, target], random) } else { None };
     if random.uniform(1) >= bare {
         return masked;
     }
     let [source, target] = masked.as_ref().map_or([source, target], |[a, b]| [a, b]);
     without_stop([source, target], random).or(masked)
+}
+
+/// The texts of a source, with tabs between, of which one is left empty; `None` if fewer than two are there.
+fn without_one(source: &str, random: Random) -> Option<String> {
+    let mut texts: Vec<&str> = source.split('\t').collect();
+    let there: Vec<usize> = (0..texts.len()).filter(|&index| !texts[index].trim().is_empty()).collect();
+    if there.len() < 2 {
+        return None;
+    }
+    texts[there[random.below(there.len(), 4)]] = "";
+    Some(texts.join("\t"))
 }
 
 /// Replaces shared names and numbers on both sides by placeholders.
@@ -114,8 +129,8 @@ fn with_lower_initial(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const KEEP: AugmentConfig = AugmentConfig { keep: 1.0, bare: 0.0 };
-    const BARE: AugmentConfig = AugmentConfig { keep: 0.0, bare: 1.0 };
+    const KEEP: AugmentConfig = AugmentConfig { keep: 1.0, bare: 0.0, drop_source: 0.0 };
+    const BARE: AugmentConfig = AugmentConfig { keep: 0.0, bare: 1.0, drop_source: 0.0 };
 
     #[test]
     fn shared_names_become_placeholders_in_the_order_of_the_source() {
@@ -156,7 +171,7 @@ mod tests {
     #[test]
     fn augmentation_is_a_pure_function_of_the_seed() {
         let pair = ["Tom is 30.", "Tom 30 yaşında."];
-        let config = AugmentConfig { keep: 0.5, bare: 0.5 };
+        let config = AugmentConfig { keep: 0.5, bare: 0.5, drop_source: 0.0 };
         let all = || (0..50).map(|seed| augment(pair, config, Random::new(seed))).collect::<Vec<_>>();
         assert_eq!(all(), all());
         assert!(all().iter().any(Option::is_none) && all().iter().any(Option::is_some));

@@ -79,11 +79,14 @@ pub(crate) struct EncodedPairs {
 }
 
 impl EncodedPairs {
-    fn push(&mut self, [source, target]: &[Vec<u32>; 2], end_id: u32) {
+    fn push(&mut self, [source, target]: &[Vec<u32>; 2], (end_id, n_sources): (u32, usize)) {
         self.source.push(source, end_id);
         self.target.push(target, end_id);
         let length = |ids: &[u32]| ids.len() as u32 + 1;
-        self.lengths.push(PairLengths { source: length(source), target: length(target) });
+        // The sources of a batch are padded to one length.
+        let longest = source.split(|id| n_sources > 1 && *id == end_id).map(length).max();
+        let source = n_sources as u32 * longest.unwrap_or(1);
+        self.lengths.push(PairLengths { source, target: length(target) });
     }
 
     /// Appends the pair at `index` once more.
@@ -160,13 +163,15 @@ impl Dataset {
         let [_, end_id] = self.vocabulary.special_ids();
         for ((line, text), ids) in chunk.into_iter().zip(ids) {
             let longest = ids.iter().map(Vec::len).max().unwrap_or(0) + 1;
-            if ids[0].len() == usize::from(text.tag.is_some()) || ids[1].is_empty() {
+            // Of several sources one may be missing.
+            let is_empty = ids[0].iter().skip(usize::from(text.tag.is_some())).all(|id| *id == end_id);
+            if is_empty || ids[1].is_empty() {
                 self.skipped.empty += 1;
             } else if longest > self.options.max_length {
                 self.skipped.too_long += 1;
                 self.skipped.first_too_long.get_or_insert((corpus, line, longest));
             } else {
-                encoded.push(&ids, end_id);
+                encoded.push(&ids, (end_id, self.vocabulary.n_sources()));
                 if self.options.resamples_each_epoch() {
                     self.texts.push(text);
                 }
@@ -227,7 +232,7 @@ impl Dataset {
         let [_, end_id] = self.vocabulary.special_ids();
         for (index, changed) in ids.iter().enumerate() {
             match changed {
-                Some(ids) => encoded.push(ids, end_id),
+                Some(ids) => encoded.push(ids, (end_id, self.vocabulary.n_sources())),
                 None => encoded.push_from(&self.pairs, index),
             }
         }
@@ -260,8 +265,9 @@ impl objective::Dataset for Dataset {
         let pairs =
             if self.texts.is_empty() { self.pairs.clone() } else { Arc::new(self.encode_epoch(epoch)?) };
         let plan = Epoch::plan(&pairs.lengths, batches, epoch)?;
-        let [pad_id, _] = self.vocabulary.special_ids();
-        Ok(EpochData { pairs, plan, pad_id, known: self.vocabulary.known_ids() })
+        let [pad_id, end_id] = self.vocabulary.special_ids();
+        let sources = (self.vocabulary.n_sources(), end_id);
+        Ok(EpochData { pairs, plan, pad_id, sources, known: self.vocabulary.known_ids() })
     }
 }
 
@@ -271,6 +277,8 @@ pub struct EpochData {
     pairs: Arc<EncodedPairs>,
     plan: Epoch,
     pad_id: u32,
+    /// Number of texts in a source, and the token that ends each.
+    sources: (usize, u32),
     /// Size of the vocabulary and id of words that it lacks, for a model that copies these.
     known: Option<(usize, u32)>,
 }
@@ -278,7 +286,8 @@ pub struct EpochData {
 /// A batch for teacher forcing.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// Source ids, each row with its end token; a model that copies also has those of words that the vocabulary lacks.
+    /// Source ids, each row with its end token; a model that copies also has those of words that the vocabulary lacks, and those
+    /// of a model of several sources are divided into them.
     pub source: Ids,
     /// Decoder input: the start token, then the target without its end token.
     pub target: Ids,
@@ -297,17 +306,17 @@ impl objective::Batch for Batch {
         let Self { source, target, expected, .. } = self;
         let extended = source.is_extended().then(|| source.extended());
         let all = [source.ids(), source.lengths(), target.ids(), target.lengths(), expected];
-        all.into_iter().chain(extended).collect()
+        all.into_iter().chain(extended).chain(source.source_lists()).collect()
     }
 
     fn with(&self, lists: &[Indices]) -> Self {
-        let (all, extended) = lists.split_at(5);
-        let [ids, lengths, target_ids, target_lengths, expected] =
-            <[Indices; 5]>::try_from(all.to_vec()).expect("five lists, or six where words are copied");
+        let (all, more) = lists.split_at(5);
+        let [ids, lengths, target_ids, target_lengths, expected] = <[Indices; 5]>::try_from(all.to_vec())
+            .expect("five lists, and more where words are copied or there are several sources");
         let source = self.source.with(ids, lengths);
-        let source = match extended.first() {
-            Some(extended) => source.with_extended(extended.clone()),
-            None => source,
+        let source = match more.first() {
+            Some(extended) if self.source.is_extended() => source.with_extended(extended.clone()),
+            _ => source.with_source_lists(more),
         };
         let target = self.target.with(target_ids, target_lengths);
         Self { source, target, expected, tokens: self.tokens }
@@ -336,13 +345,23 @@ impl EpochBatches for EpochData {
             .map(|row| row.map(|ids| [&[self.pad_id], &ids[..ids.len() - 1]].concat()))
             .collect();
         let given: Vec<Option<&[u32]>> = given.iter().map(Option::as_deref).collect();
+        let padded = |rows: &[Option<&[u32]>], length: usize| {
+            Ids::padded_to((0..copies).flat_map(|_| rows.iter().copied()), length, self.pad_id)
+        };
         let ids = |rows: &[Option<&[u32]>]| {
             let longest = rows.iter().flatten().map(|row| row.len()).max().unwrap_or(0);
-            let all = (0..copies).flat_map(|_| rows.iter().copied());
-            Ids::padded_to(all, rounding.length(longest).max(1), self.pad_id)
+            padded(rows, rounding.length(longest).max(1))
         };
         let tokens = target.iter().flatten().map(|ids| ids.len()).sum();
-        let (source, expected, target) = (ids(&source), ids(&target).ids().clone(), ids(&given));
+        let (expected, target) = (ids(&target).ids().clone(), ids(&given));
+        let source = match self.sources {
+            (1, _) => ids(&source),
+            (n_sources, _) => {
+                let longest = indices.iter().map(|&pair| self.pairs.lengths[pair as usize].source).max();
+                let each = rounding.length(longest.unwrap_or(1) as usize).div_ceil(n_sources).max(1);
+                padded(&source, n_sources * each).divided(self.sources, Some(each), self.pad_id)
+            }
+        };
         let known = |ids: Ids| match self.known {
             Some((vocab_size, unknown_id)) => ids.known(vocab_size, unknown_id),
             None => ids,
@@ -396,10 +415,10 @@ mod tests {
         let mut pairs = EncodedPairs::default();
         for pair in 0..5 {
             let ids = |length: u32| (0..length).map(|at| 3 + (pair * 5 + at) % 8).collect::<Vec<u32>>();
-            pairs.push(&[ids(1 + pair), ids(6 - pair)], 2);
+            pairs.push(&[ids(1 + pair), ids(6 - pair)], (2, 1));
         }
         let plan = Epoch::plan(&pairs.lengths, BatchOptions::default(), 0).unwrap();
-        EpochData { pairs: Arc::new(pairs), plan, pad_id: 0, known: None }
+        EpochData { pairs: Arc::new(pairs), plan, pad_id: 0, sources: (1, 2), known: None }
     }
 
     #[test]

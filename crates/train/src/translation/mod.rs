@@ -63,7 +63,7 @@ impl Objective for Translation {
                 "set train.r_drop = 0",
             ));
         }
-        let vocabulary = copying.as_ref().unwrap_or(vocabulary);
+        let vocabulary = &copying.as_ref().unwrap_or(vocabulary).with_sources(model.n_sources());
         if !vocabulary.is_shared() && model.shares_vocabulary() {
             return Err(Error::config(
                 "model.tie",

@@ -137,6 +137,13 @@ pub(crate) fn config(folder: &Path, example: &ModelConfig) -> RunConfig {
         config.tokenizer.vocab_size = 8;
         config.train.r_drop = 0.0;
     }
+    if example.n_sources() > 1 {
+        for corpus in config.data.train.iter_mut().chain(&mut config.data.valid) {
+            let source = corpus.source.take().expect("line files");
+            corpus.sources = vec![source; example.n_sources()];
+        }
+        config.augment.drop_source = 0.2;
+    }
     config.model = example.clone();
     config.task = Task::of(example);
     config

@@ -2,6 +2,7 @@
 
 mod inspection;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +18,7 @@ use crate::languages::Languages;
 use crate::preserve::alphabet::Alphabet;
 use crate::search::generation::Generation;
 use crate::shortlist::{ActiveShortlist, ShortlistChoice};
-use crate::{Error, Result};
+use crate::{Error, Mode, Result, TranslateOptions};
 
 /// Options of loading a folder.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +64,7 @@ impl Engine {
         if config.copies() {
             tokenizers = tokenizers.for_copying(folder, vocab_sizes[1])?;
         }
+        tokenizers = tokenizers.for_sources(config.n_sources());
         let languages = Languages::load(folder, tokenizers.source(), source_vocab_size)?;
         let alphabet = Alphabet::of(&tokenizers, source_vocab_size)?;
         let LoadOptions { device, dtype, .. } = options.clone();
@@ -91,6 +93,15 @@ impl Engine {
             begin_words.then(|| Arc::new(SurfaceForms::new(&pieces)))
         });
         made.clone()
+    }
+
+    /// The options as this model can follow them: a text for several sources is translated as it is, since its parts belong
+    /// together.
+    pub(crate) fn effective<'o>(&self, options: &'o TranslateOptions) -> Cow<'o, TranslateOptions> {
+        if self.model.n_sources() == 1 || options.mode == Mode::Raw {
+            return Cow::Borrowed(options);
+        }
+        Cow::Owned(TranslateOptions { mode: Mode::Raw, ..options.clone() })
     }
 
     /// The device that the model computes on.

@@ -31,6 +31,7 @@ impl Engine {
         options: &TranslateOptions,
         is_wanted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<Translation>> {
+        let options = &self.effective(options);
         let first_hops = self.first_hops(sentences, options, is_wanted)?;
         let inputs = sentences.iter().zip(&first_hops).filter_map(|(sentence, first)| {
             let text = first.as_ref().map_or(sentence.text.as_str(), Translation::text);

@@ -83,7 +83,7 @@ impl LabelOptions {
 fn moved(corpus: &Corpus, to: &Path) -> Result<Corpus> {
     let mut corpus = corpus.clone();
     match &mut corpus {
-        Corpus::LineFiles { .. } => {
+        Corpus::LineFiles { .. } | Corpus::SeveralFiles { .. } => {
             return Err(Misuse {
                 message: "--valid with line files, expected --tsv, --csv, --jsonl or --conll".into(),
                 hint: "paste train.txt train.labels > train.tsv makes one file of two".into(),
@@ -91,6 +91,7 @@ fn moved(corpus: &Corpus, to: &Path) -> Result<Corpus> {
             .into());
         }
         Corpus::Tsv { path, .. }
+        | Corpus::SeveralColumns { path, .. }
         | Corpus::Csv { path, .. }
         | Corpus::Conll { path, .. }
         | Corpus::TokensJsonl { path, .. }

@@ -7,7 +7,7 @@ use polyhead_inspect::export;
 use polyhead_inspect::heat_map::svg::{FigureOptions, figure};
 use polyhead_inspect::overlay::Overlay;
 use polyhead_inspect::selection::Selection;
-use polyhead_inspect::trace::Trace;
+use polyhead_inspect::trace::{Trace, TraceSide};
 use polyhead_text::output::Output;
 
 use super::misuse;
@@ -97,12 +97,24 @@ impl TraceFormat {
 /// The selected heat-maps as SVG.
 fn drawn(trace: &Trace, selection: &Selection) -> Result<String> {
     let (maps, n_columns) = selection.maps(trace)?;
-    let mut lines: Vec<String> = trace.sides.iter().map(|side| side.text.clone()).collect();
-    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, "→ "));
+    // Sources of their own lines, then what the model made of them.
+    let texts = trace.sides.iter().filter(|side| side.name != "sources").enumerate();
+    let line = |(index, side): (usize, &TraceSide)| match index {
+        0 => side.text.clone(),
+        _ if side.name.starts_with("source") => side.text.clone(),
+        _ => format!("→ {}", side.text),
+    };
+    let mut lines: Vec<String> = texts.map(line).collect();
     if let Some(class) = trace.encoder().and_then(|found| found.classes()?.first()) {
         lines.push(format!("→ {} ({:.3})", class.label, class.probability));
     }
-    let title = selection.pictured(&trace.sites)?.kind.title();
+    let has_several = selection.kind.is_none() && trace.side("source_2").is_some();
+    let title = match selection.pictured(&trace.sites)?.kind {
+        kind if has_several && !kind.is_self() => {
+            format!("cross-attention: {} ↓ attends to each source →", kind.queries)
+        }
+        kind => kind.title(),
+    };
     let options = FigureOptions { title, lines, n_columns };
     Ok(figure(&maps, &options))
 }

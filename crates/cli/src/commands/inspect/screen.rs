@@ -84,6 +84,7 @@ fn colours(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Colo
 
 fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
     let mut rows: Vec<(&str, String)> = Vec::new();
+    let translation = |trace: &Trace| trace.sides.last().map_or_else(String::new, |side| visible(&side.text));
     let text = |trace: &Trace, place: usize| {
         trace.sides.get(place).map_or_else(String::new, |side| visible(&side.text))
     };
@@ -95,13 +96,14 @@ fn summary(trace: &Trace, plain: Option<&Trace>) -> String {
                 (None, false) => "greedy".into(),
             };
             rows.extend(found.route.iter().map(|route| ("languages", route.to_string())));
+            let texts = trace.sides.iter().filter(|side| side.name != "target" && side.name != "sources");
+            rows.extend(texts.map(|side| (side.name, visible(&side.text))));
             rows.extend([
-                ("source", text(trace, 0)),
-                ("translation", text(trace, 1)),
+                ("translation", translation(trace)),
                 ("probability", format!("{} ({search})", scored(found))),
             ]);
             if let Some((plain, unchanged)) = plain.and_then(|plain| Some((plain, plain.translation()?))) {
-                rows.push(("unchanged", text(plain, 1)));
+                rows.push(("unchanged", translation(plain)));
                 rows.push(("", scored(unchanged)));
             }
             if let Some(pairs) = trace.alignment() {

@@ -138,6 +138,7 @@ pub fn marian_compatible(config: impl Into<ModelConfig>) -> std::result::Result<
 pub(super) fn shared_checks(config: &TransformerConfig, class: &str) -> Vec<(bool, String)> {
     let epsilon = config.norm_epsilon;
     vec![
+        (config.sources == 1, format!("{} sources: {class} reads one", config.sources)),
         (config.copy == Copying::None, format!("copying: {class} only generates")),
         (epsilon == NORM_EPSILON, format!("norm_epsilon {epsilon}: {class} has {NORM_EPSILON} only")),
         (

@@ -1,8 +1,8 @@
-// Replaces row r of decoding by row parents[r]: its ancestry, its source sentence and the length of that.
+// Replaces row r of decoding by row parents[r]: its ancestry, its source sentence and the length of that (in each source).
 //
 // ancestry[p][r] is the slot that holds position p of row r. Keys and values of the newest position before this step, n
 // − 1, were written to the slot of their own row, so ancestry[n − 1][r] = parents[r]; for p < n − 1 a line is gathered
-// from itself. A block does one line: n lines of ancestry, then `sources`, two lines of n_slots values. Dynamic shared
+// from itself. A block does one line: n lines of ancestry, then `sources`, two or more lines of n_slots values. Dynamic shared
 // memory: `rows` values.
 
 extern "C" __global__ void reorder(u32 *ancestry, u32 *sources, const u32 *place, const u32 *parents, u32 n_slots, u32 rows,

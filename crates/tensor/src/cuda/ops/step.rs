@@ -194,7 +194,7 @@ pub(crate) fn cross_step(
     let out = Array::new(cuda, cached.dtype(), gpu.rows * n_heads * shape.d_value);
     let weights =
         options.keeps_weights.then(|| Array::new(cuda, ElementType::F32, gpu.rows * n_heads * max_len));
-    let [slots, lengths] = gpu.sources();
+    let [slots, lengths] = gpu.sources(options.source);
     let name = format!("cached_cross_{}", cached.suffix());
     cuda.launch(
         launch(&name, gpu.rows, n_heads),

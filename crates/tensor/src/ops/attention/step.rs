@@ -24,6 +24,8 @@ pub struct StepOptions<'a> {
     pub relative: Option<&'a Relative>,
     /// Attention pattern of the newest token. Default: all tokens so far.
     pub seen: Option<&'a StepAttentionPattern>,
+    /// The source that cross-attention attends to, of a model that reads several. Default: 0.
+    pub source: usize,
     /// True if the weights are returned too. Default: false.
     pub keeps_weights: bool,
 }
@@ -97,7 +99,7 @@ pub fn cross_step(
         n_heads: options.n_heads,
         scale: None,
         slots: rows.sources(),
-        lengths: rows.row_lengths(),
+        lengths: rows.row_lengths(options.source),
         seen: None,
         relative: None,
     };

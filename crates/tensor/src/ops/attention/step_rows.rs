@@ -28,11 +28,11 @@ pub struct StepRows {
     tokens: Vec<u32>,
     /// The slot of each row.
     slots: Vec<usize>,
-    /// Tokens of each source sentence.
-    source_lengths: Vec<usize>,
-    /// Source sentence of each row, and its number of tokens.
+    /// Tokens of each source sentence, a list for each source of a model that reads several.
+    source_lengths: Vec<Vec<usize>>,
+    /// Source sentence of each row, and its numbers of tokens.
     sources: Vec<usize>,
-    row_lengths: Vec<usize>,
+    row_lengths: Vec<Vec<usize>>,
     #[cfg(feature = "cuda")]
     gpu: Option<crate::cuda::GpuRows>,
 }
@@ -71,8 +71,21 @@ impl StepRows {
 
     /// A row for each source sentence, with the given numbers of tokens; later there may be up to `n_slots`.
     pub fn of_sources(source_lengths: &[u32], n_slots: usize) -> Self {
-        let source_lengths: Vec<usize> = source_lengths.iter().map(|&length| length as usize).collect();
-        let count = source_lengths.len();
+        Self::of_several(&[source_lengths], n_slots)
+    }
+
+    /// The same for a model that reads several sources: the numbers of tokens of each source, one for each row.
+    ///
+    /// # Panics
+    /// If there is no source, or the sources have different numbers of rows.
+    pub fn of_several(source_lengths: &[&[u32]], n_slots: usize) -> Self {
+        let count = source_lengths[0].len();
+        assert!(
+            source_lengths.iter().all(|lengths| lengths.len() == count),
+            "a length of each source for each row"
+        );
+        let lengths = |lengths: &&[u32]| lengths.iter().map(|&length| length as usize).collect();
+        let source_lengths: Vec<Vec<usize>> = source_lengths.iter().map(lengths).collect();
         Self {
             n_slots: n_slots.max(count),
             lengths: vec![0; count],
@@ -182,9 +195,9 @@ impl StepRows {
         &self.sources
     }
 
-    /// Tokens of each row's source sentence.
-    pub fn row_lengths(&self) -> &[usize] {
-        &self.row_lengths
+    /// Tokens of each row's source sentence; `source` is the index of the source, 0 for a model that reads one.
+    pub fn row_lengths(&self, source: usize) -> &[usize] {
+        &self.row_lengths[source]
     }
 
     /// Begins a step: appends one token to each row. If a [`Regroup`] is returned, caches must move.
@@ -247,7 +260,8 @@ impl StepRows {
     pub fn reorder(&mut self, rows: &[usize]) -> Vec<(usize, usize)> {
         self.sources = rows.iter().map(|&row| self.sources[row]).collect();
         self.lengths = rows.iter().map(|&row| self.lengths[row]).collect();
-        self.row_lengths = self.sources.iter().map(|&source| self.source_lengths[source]).collect();
+        let of_rows = |lengths: &Vec<usize>| self.sources.iter().map(|&source| lengths[source]).collect();
+        self.row_lengths = self.source_lengths.iter().map(of_rows).collect();
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
             gpu.reorder(rows);
@@ -295,9 +309,9 @@ impl StepRows {
             lengths,
             tokens: texts.concat(),
             slots,
-            source_lengths: vec![0; count],
+            source_lengths: vec![vec![0; count]],
             sources: (0..count).collect(),
-            row_lengths: vec![0; count],
+            row_lengths: vec![vec![0; count]],
             #[cfg(feature = "cuda")]
             gpu: None,
         }
@@ -329,9 +343,10 @@ impl StepRows {
     #[must_use = "caches must take the rows over"]
     pub fn join(&mut self, other: &Self) -> Joined {
         let (count, more) = (self.count(), other.count());
-        self.source_lengths.extend(vec![0; more]);
-        self.sources.extend(self.source_lengths.len() - more..self.source_lengths.len());
-        self.row_lengths.extend(vec![0; more]);
+        self.source_lengths.iter_mut().for_each(|lengths| lengths.extend(vec![0; more]));
+        let n_sentences = self.source_lengths[0].len();
+        self.sources.extend(n_sentences - more..n_sentences);
+        self.row_lengths.iter_mut().for_each(|lengths| lengths.extend(vec![0; more]));
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
             let theirs = other.gpu.as_ref().expect("both on one GPU");

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Trains German → English, French → English and German + French → English on the same triples, and scores them on the same test set.
+#
+#   recipes/sources/run.sh DATA [SEEDS]      # in the root of the repository; DATA as ../shared/data, SEEDS as "1 2 3"
+#
+# Every model takes the same number of steps with about the same sentences. `twice` is a control: the model of two sources, with as
+# many parameters, reading the German sentence twice.
+set -eu
+data=$1
+seeds=${2:-1 2 3}
+polyhead=${POLYHEAD:-target/release/polyhead}
+models=${MODELS:-de fr twice flat hierarchical}
+runs=runs/sources
+if [ ! -e runs/sources-data/train.tsv ]; then
+    tatoeba=$data/tatoeba
+    python3 recipes/sources/triples.py \
+        "$tatoeba/train.eng-deu.tsv.gz,$data/parallel/tatoeba-more.en-de.tsv.xz" \
+        "$tatoeba/train.eng-fra.tsv.gz,$data/parallel/tatoeba-more.en-fr.tsv.xz" runs/sources-data \
+        "$tatoeba/test.eng-deu.tsv.gz" "$tatoeba/test.eng-fra.tsv.gz" "$tatoeba/valid.eng-deu.tsv.gz" \
+        "$tatoeba/valid.eng-fra.tsv.gz"
+fi
+test=runs/sources-data/test.tsv
+
+# The columns of the sources of a model.
+columns() {
+    case $1 in de) echo 1 ;; fr) echo 2 ;; twice) echo 1,1 ;; *) echo 1,2 ;; esac
+}
+
+for seed in $seeds; do
+    for model in $models; do
+        out=$runs/$model-$seed
+        [ -e "$out/model/model.safetensors" ] && continue
+        files="tsv = \"$PWD/runs/sources-data/PART.tsv\""
+        case $model in
+            de | fr) keys="source_column = $(columns $model), target_column = 3" sources=1 tokens=2048 ;;
+            *) keys="source_columns = [$(columns $model)], target_column = 3" sources=2 tokens=4096 ;;
+        esac
+        combination=$model
+        case $model in flat | hierarchical | parallel | serial) ;; *) combination=hierarchical ;; esac
+        part() { echo "{ $files, $keys }" | sed "s/PART/$1/"; }
+        "$polyhead" train recipes/sources/sources.toml --threads 1 --set "out=\"$PWD/$out\"" --set seed=$seed \
+            --set "data.train=$(part train)" --set "data.valid=$(part valid)" --set model.sources=$sources \
+            --set "model.combination=\"$combination\"" --set train.max_tokens=$tokens
+    done
+done
+
+for model in $models; do
+    for seed in $seeds; do
+        cut -f "$(columns $model)" $test >$runs/source.tsv
+        if [ "$model" = twice ]; then cut -f 1 $test | awk '{ print $0 "\t" $0 }' >$runs/source.tsv; fi
+        cut -f 3 $test >$runs/reference.en
+        echo "$model, seed $seed"
+        "$polyhead" evaluate -m $runs/$model-$seed/model --threads 1 --source $runs/source.tsv --reference $runs/reference.en
+    done
+done
