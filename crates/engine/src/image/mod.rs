@@ -11,9 +11,11 @@ mod picture;
 mod preprocessor;
 mod resample;
 pub mod sets;
+mod summary;
 
 pub use classify::{ImageAttention, ImageClassifier, ImageOptions};
 pub use decode::ImageLimits;
 pub use picture::Picture;
 pub use preprocessor::{PREPROCESSOR, Preprocessor};
 pub use resample::Filter;
+pub use summary::ImageSummary;

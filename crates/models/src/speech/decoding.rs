@@ -1,7 +1,7 @@
 //! A speech recogniser for the searches of [`crate::decode`]. A source is the index of an encoded sound, so that several
 //! searches share one pass of the encoder.
 
-use polyhead_attention::{Capture, Pass};
+use polyhead_attention::{Capture, Pass, Watch};
 use polyhead_tensor::{Parameters, Tape, Tensor};
 
 use super::recognizer::{EncodedSpeech, SpeechRecognizer};
@@ -20,6 +20,8 @@ pub struct SpeechDecoding<'a> {
     pub capture: &'a Capture,
     /// The sounds; the source of a search is the index of one.
     pub encoded: &'a EncodedSpeech,
+    /// Whether the tokens are still wanted, asked before each step; default: always.
+    pub watch: Option<Watch<'a>>,
 }
 
 impl SpeechDecoding<'_> {
@@ -38,6 +40,9 @@ impl NextToken for SpeechDecoding<'_> {
     }
 
     fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
+        if self.watch.is_some_and(|Watch(is_wanted)| !is_wanted()) {
+            return Err(polyhead_tensor::Error::Cancelled.into());
+        }
         self.with_pass(|pass| self.model.step(pass, state, tokens))
     }
 
