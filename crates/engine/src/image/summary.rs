@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use polyhead_models::checkpoint::read_config;
 use polyhead_models::Model;
+use polyhead_models::checkpoint::read_config;
 use polyhead_tensor::Parameters;
 
 use super::Preprocessor;

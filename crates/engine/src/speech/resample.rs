@@ -57,7 +57,8 @@ impl Resampling {
             out.extend_from_slice(&samples[range]);
             return;
         }
-        let part: Vec<f32> = range.into_par_iter().with_min_len(1024).map(|at| self.at(samples, at)).collect();
+        let part: Vec<f32> =
+            range.into_par_iter().with_min_len(1024).map(|at| self.at(samples, at)).collect();
         out.extend(part);
     }
 

@@ -53,12 +53,7 @@ impl SpeechEngine {
     ///
     /// # Errors
     /// If the device fails, or the text is no longer wanted.
-    pub fn advance(
-        &self,
-        on: &mut Transcription,
-        windows: usize,
-        watch: Option<Watch<'_>>,
-    ) -> Result<bool> {
+    pub fn advance(&self, on: &mut Transcription, windows: usize, watch: Option<Watch<'_>>) -> Result<bool> {
         if watch.is_some_and(|Watch(is_wanted)| !is_wanted()) {
             return Err(Error::Cancelled);
         }
@@ -69,7 +64,25 @@ impl SpeechEngine {
             }
             return Ok(true);
         }
-        if self.model.config().pad_sound { self.padded_step(on, watch) } else { self.free_step(on, windows, watch) }
+        if self.model.config().pad_sound {
+            self.padded_step(on, watch)
+        } else {
+            self.free_step(on, windows, watch)
+        }
+    }
+
+    /// Frames of the next window, or 0 if the next step is a part of the preparation.
+    pub fn next_frames(&self, on: &Transcription) -> usize {
+        let config = self.model.config();
+        if on.samples.len() < on.resampling.length() {
+            return 0;
+        }
+        if !config.pad_sound {
+            return self.features.n_frames(on.samples.len() - on.seek).min(config.max_frames);
+        }
+        let (frames, done) = &on.frames;
+        let is_prepared = !frames.is_empty() && *done * config.n_mels == frames.len();
+        if is_prepared { config.max_frames } else { 0 }
     }
 
     fn padded_step(&self, on: &mut Transcription, watch: Option<Watch<'_>>) -> Result<bool> {

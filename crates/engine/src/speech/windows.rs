@@ -83,7 +83,8 @@ impl SpeechEngine {
         watch: Option<Watch<'_>>,
     ) -> Result<Vec<Segment>> {
         let windows: Vec<_> = parts.iter().map(|part| self.first_window(part)).collect();
-        let rows: Vec<(&[f32], usize)> = windows.iter().map(|(frames, sound)| (&frames[..], *sound)).collect();
+        let rows: Vec<(&[f32], usize)> =
+            windows.iter().map(|(frames, sound)| (&frames[..], *sound)).collect();
         let mut found = Vec::new();
         for (recognised, part) in self.recognise(&rows, search, watch)?.iter().zip(parts) {
             let rate = self.model.config().sample_rate as f64;

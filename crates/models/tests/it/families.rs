@@ -291,8 +291,13 @@ fn speech_recognisers_step_as_the_full_pass_bit_for_bit() {
         assert_eq!(encoded.lengths(), [6, 2, 3]);
         let all = model.forward(&pass, &sounds, &Ids::padded(&[&target[..]; 3], 0)).unwrap();
         let width = *all.shape().last().unwrap();
-        let decoding =
-            SpeechDecoding { model: &model, parameters: &parameters, capture: &capture, encoded: &encoded, watch: None };
+        let decoding = SpeechDecoding {
+            model: &model,
+            parameters: &parameters,
+            capture: &capture,
+            encoded: &encoded,
+            watch: None,
+        };
         // Sounds in any order, and one twice.
         let order = [2_usize, 0, 1, 0];
         let sources = order.map(|row| [row as u32]);

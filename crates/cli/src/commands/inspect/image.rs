@@ -51,7 +51,7 @@ impl Inspect {
             let message = format!("--image with {}, expected an image classifier", view.name());
             return Err(misuse(&message, "give the model a text, or choose an image classifier: -m DIR"));
         }
-        self.refuse_page(WHAT, formats)?;
+        self.language_model.refuse(WHAT)?;
         self.refuse_translation(WHAT)?;
         let given = [
             ("--beam", self.beam.is_some()),
