@@ -63,7 +63,7 @@ A language model shows the attention over the text so far, and for each token it
 
 An encoder shows the attention over its text and what its head computes: classes, entities, words in place of masks, or, without a head, the vector of the text. Files .npz and .safetensors also have `hidden_states`: the states of the tokens after the embedding and each layer. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected. A speech recogniser reads a WAV file, whose name is the text, and shows which part of the sound each token attends to.
 
-An image classifier reads --image. Files .svg and .png show the image, the attention rollout, and what the class token attends to in the selected heads: bright patches have large weights. The tokens of other files are the class token and the patches, row by row.
+An image classifier reads --image. A file .html has the views of polyhead explore; .svg and .png show the image, the attention rollout, and what the class token attends to in the selected heads: bright patches have large weights. The tokens of other files are the class token and the patches, row by row.
 
 --compare compares the vectors that a word has in its contexts, in one text or several, by the cosine of each pair after each layer; it works with encoders, translators (their encoder) and language models. An occurrence of several tokens has the mean of their vectors. The cosines of other tokens are shown beside them, because vectors of different words are similar, too. Files: .svg and .png show the vectors of all tokens in the plane (principal components) in the first and the last layer, or those of --layers; .html shows every layer; .json has all numbers.";
 

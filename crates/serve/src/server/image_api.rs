@@ -89,7 +89,7 @@ fn top(fields: &Fields) -> Result<usize, ErrorResponse> {
         None | Some(Value::Null) => {}
         Some(Value::String(name)) if name == "softmax" => {}
         Some(other) => {
-            let found = quoted(&other.to_string());
+            let found = other.as_str().map_or_else(|| "another value".into(), quoted);
             return Err(invalid("function_to_apply", &found, "softmax: scores are probabilities"));
         }
     }

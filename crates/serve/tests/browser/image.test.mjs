@@ -56,7 +56,11 @@ function colour(page, patch, side) {
   return page.locator("#view-image .picture canvas").evaluate(
     (canvas, [[down, across], own]) => {
       const at = [across, down].map((place) => Math.floor((place + 0.5) * own));
-      return [...canvas.getContext("2d").getImageData(...at, 1, 1).data].slice(0, 3);
+      // A copy, since canvases that are read often are warned about.
+      const copy = new OffscreenCanvas(1, 1);
+      const context = copy.getContext("2d", { willReadFrequently: true });
+      context.drawImage(canvas, ...at, 1, 1, 0, 0, 1, 1);
+      return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
     },
     [patch, side],
   );

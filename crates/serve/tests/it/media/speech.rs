@@ -5,9 +5,12 @@ use polyhead_engine::speech::{SpeechTask, TranscribeOptions, Transcript};
 use super::*;
 use crate::client::{get, send};
 
-fn directly(engine: &SpeechEngine, file: &[u8], options: TranscribeOptions) -> Transcript {
-    engine.transcribe(&wav::decode(file, "file", 100.0).unwrap(), &options).unwrap()
+fn directly(engine: &SpeechEngine, file: &[u8], options: &TranscribeOptions) -> Transcript {
+    engine.transcribe(&wav::decode(file, "file", 100.0).unwrap(), options).unwrap()
 }
+
+/// Fields of a request, and the status, the code and a part of the message of its error.
+type Refusal<'a> = (&'a [(&'a str, &'a str)], u16, &'a str, &'a str);
 
 fn words() -> TranscribeOptions {
     TranscribeOptions { word_times: true, ..TranscribeOptions::default() }
@@ -21,7 +24,7 @@ fn texts_are_those_of_the_engine_in_every_format() {
         // One window, several, and a part of one.
         for milliseconds in [300, 1000, 3700] {
             let file = sound(milliseconds);
-            let expected = directly(&engine, &file, words());
+            let expected = directly(&engine, &file, &words());
             assert!(!expected.text.is_empty());
             let ask = |fields: &[(&str, &str)]| {
                 let answer = server.transcribe(&[&[("model", name)], fields].concat(), &file);
@@ -77,7 +80,7 @@ fn options_reach_the_engine_and_notes_come_back() {
         assert_eq!(answer.status, 200, "{}", answer.body);
         answer.json()["text"].as_str().unwrap().to_owned()
     };
-    let own = |options| directly(&engine, &file, options).text;
+    let own = |options: TranscribeOptions| directly(&engine, &file, &options).text;
     let default = TranscribeOptions::default;
     let german = TranscribeOptions { language: Some("de".into()), ..default() };
     assert_eq!(text(&[("language", "DE")]), own(german.clone()));
@@ -109,7 +112,7 @@ fn options_reach_the_engine_and_notes_come_back() {
         &[FORM],
         &form(&[], &sound(300)),
     );
-    let expected = directly(&server.speech("plain"), &sound(300), default()).text;
+    let expected = directly(&server.speech("plain"), &sound(300), &default()).text;
     assert_eq!((answer.status, answer.body), (200, format!("{expected}\n")));
 }
 
@@ -117,7 +120,7 @@ fn options_reach_the_engine_and_notes_come_back() {
 fn wrong_requests_are_refused_in_the_shape_of_openai() {
     let server = Running::all();
     let file = sound(200);
-    let cases: &[(&[(&str, &str)], u16, &str, &str)] = &[
+    let cases: &[Refusal<'_>] = &[
         (&[("model", "other")], 404, "model_not_found", "no model \"other\", expected one of plain, whisper"),
         (&[("model", "vit")], 404, "model_not_found", "model \"vit\" is not a speech recogniser"),
         (
