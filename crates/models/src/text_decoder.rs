@@ -5,7 +5,7 @@
 //! source is the index of an encoded input, so that several searches share one pass of the encoder.
 
 use polyhead_attention::layers::Embedding;
-use polyhead_attention::{AttentionKind, Builder, Capture, Mask, Pass, SiteGroup};
+use polyhead_attention::{AttentionKind, Builder, Capture, Mask, Pass, SiteGroup, Watch};
 use polyhead_tensor::ops::cross_entropy::{CrossEntropyOptions, cross_entropy};
 use polyhead_tensor::ops::output::{OutputLayer, output_cross_entropy};
 use polyhead_tensor::ops::shape::{concat, slice};
@@ -184,6 +184,8 @@ pub struct EncodedDecoding<'a> {
     pub capture: &'a Capture,
     /// The inputs; the source of a search is the index of one.
     pub encoded: &'a Encoded,
+    /// Whether the text is still wanted, asked before each step; default: always.
+    pub watch: Option<Watch<'a>>,
 }
 
 impl EncodedDecoding<'_> {
@@ -207,6 +209,9 @@ impl NextToken for EncodedDecoding<'_> {
     }
 
     fn step(&self, state: &mut DecoderState, tokens: &[u32]) -> Result<Tensor> {
+        if self.watch.is_some_and(|Watch(is_wanted)| !is_wanted()) {
+            return Err(polyhead_tensor::Error::Cancelled.into());
+        }
         self.with_pass(|pass| {
             self.decoder.stack.step(pass, (state, tokens), Replay::Allowed, |x| {
                 let logits = self.decoder.embedding.step_logits(pass, x, None)?;

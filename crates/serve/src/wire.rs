@@ -34,9 +34,18 @@
 //! | `POST /api/encoder/attention` | [`TextAttentionRequest`] | one entry of the trace's `attention` |
 //! | `POST /api/encoder/neurons` | [`TextAttentionRequest`] with a `head` | one entry of the trace's `vectors` |
 //!
-//! All have `POST /api/compare`: [`CompareRequest`] → the JSON of [`polyhead_inspect::states::json`].
+//! The explorer of an image classifier has these:
+//!
+//! | path | request | answer |
+//! |---|---|---|
+//! | `GET /api/model` | | [`ImageModelAnswer`] |
+//! | `POST /api/image` | [`ImageRequest`] | a line of JSON: `{"trace"}` or `{"error", "hint"}` |
+//! | `POST /api/image/attention` | [`ImageAttentionRequest`] | one entry of the trace's `attention` |
+//!
+//! All models of text have `POST /api/compare`: [`CompareRequest`] → the JSON of [`polyhead_inspect::states::json`].
 
 mod encoder;
+mod image;
 
 use std::collections::BTreeMap;
 
@@ -48,6 +57,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Result};
 
 pub use encoder::{CompareRequest, EncoderModelAnswer, EncoderRequest, StatesRequest};
+pub use image::{ImageAttentionRequest, ImageModelAnswer, ImageRequest};
 
 /// Limits on one request of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use polyhead_engine::Generator;
 use polyhead_engine::encoder::HeadedEncoder;
+use polyhead_engine::image::ImageOptions;
+use polyhead_engine::{Generator, ImageClassifier};
 use polyhead_models::View;
 use polyhead_serve::explorer::{PORT, Port};
-use polyhead_serve::{EncoderExplorer, Explorer, TextExplorer};
+use polyhead_serve::{EncoderExplorer, Explorer, ImageExplorer, TextExplorer};
 use polyhead_translate::{Engine, LoadOptions};
 
 use crate::default_model;
@@ -26,8 +27,9 @@ Examples:
   polyhead explore --model opus-mt-en-tr --port 8080 --no-open
   polyhead explore --model gpt2
   polyhead explore --model all-MiniLM-L6-v2
+  polyhead explore --model deit-tiny
 
-The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. For a language model it shows the surprisal of each token, what could come next, the logit lens, and what each layer adds to a logit; for an encoder, the vectors of the tokens after each layer, and classes, entities or words in place of masks. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
+The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. For a language model it shows the surprisal of each token, what could come next, the logit lens, and what each layer adds to a logit; for an encoder, the vectors of the tokens after each layer, and classes, entities or words in place of masks. For an image classifier it shows an image that is dropped in: its classes, the attention rollout, and what each head of each layer attends to, drawn on the image. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
 
 /// Options of `polyhead explore`.
 #[derive(Debug, Args)]
@@ -60,8 +62,14 @@ impl Explore {
                 report_loaded(&folder, &encoder.encoder().parameters().device(), "f32", start);
                 EncoderExplorer::new(Arc::new(encoder), model_name(&folder)).listen(port)?
             }
-            view @ (View::Image | View::Caption) => {
-                let message = format!("{}: {}, expected a model of text", folder.display(), view.name());
+            View::Image => {
+                let load = polyhead_engine::LoadOptions::default();
+                let classifier = ImageClassifier::load(&folder, &load, ImageOptions::default())?;
+                report_loaded(&folder, &classifier.parameters().device(), "f32", start);
+                ImageExplorer::new(Arc::new(classifier), model_name(&folder)).listen(port)?
+            }
+            View::Caption => {
+                let message = format!("{}: a captioner, which the explorer does not show", folder.display());
                 let hint = "polyhead inspect --image FILE --out FILE.svg shows its attention".into();
                 return Err(Misuse { message, hint }.into());
             }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use polyhead_engine::speech::MOST_SECONDS;
 use polyhead_serve::front::listen::{ConnectionOptions, Drained};
 use polyhead_serve::front::log::{self, Level, LogFormat};
 use polyhead_serve::front::origin::Cors;
 use polyhead_serve::server::{
-    AdmissionOptions, EncoderEntry, FilesOptions, ModelFolder, RequestLimits, SchedulerOptions, ServeOptions,
-    Server,
+    AdmissionOptions, EncoderEntry, FilesOptions, ImageEntry, ModelFolder, RequestLimits, SchedulerOptions,
+    ServeOptions, Server, SpeechEntry,
 };
 use polyhead_translate::LoadOptions;
 
@@ -35,8 +36,12 @@ Examples:
   polyhead serve --model all-MiniLM-L6-v2 --model ms-marco-MiniLM
   curl -H 'content-type: application/json' http://127.0.0.1:5000/v1/embeddings \\
       -d '{\"model\": \"all-MiniLM-L6-v2\", \"input\": [\"A cat.\", \"A dog.\"]}'
+  polyhead serve --model whisper-tiny --model deit-tiny
+  curl -F file=@talk.wav http://127.0.0.1:5000/v1/audio/transcriptions
+  curl -H 'content-type: image/jpeg' --data-binary @cat.jpg \\
+      'http://127.0.0.1:5000/classify?top_k=3'
 
-Translators have the API of LibreTranslate, language models that of OpenAI (/v1/completions, /v1/chat/completions), encoders those of OpenAI (/v1/embeddings) and of text-embeddings-inference (/embed, /rerank, /predict). /docs documents all endpoints, / is the explorer, /metrics is for Prometheus. By default only this machine can reach the server; for others, set --listen and put a reverse proxy with TLS in front (deploy/README.md). SIGTERM and Ctrl-C let running requests finish; SIGHUP reloads models and keys.
+Translators have the API of LibreTranslate, language models that of OpenAI (/v1/completions, /v1/chat/completions), encoders those of OpenAI (/v1/embeddings) and of text-embeddings-inference (/embed, /rerank, /predict), speech recognisers that of OpenAI (/v1/audio/transcriptions), image classifiers that of Hugging Face's inference API (/classify). /docs documents all endpoints, / is the explorer, /metrics is for Prometheus. By default only this machine can reach the server; for others, set --listen and put a reverse proxy with TLS in front (deploy/README.md). SIGTERM and Ctrl-C let running requests finish; SIGHUP reloads models and keys.
 
 --quiet sets the log level to warn, --verbose to debug; --log-level takes precedence.";
 
@@ -91,6 +96,15 @@ pub(crate) struct Serve {
     /// Maximum number of characters in the texts of a file
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = positive, help_heading = "Limits")]
     max_file_characters: usize,
+    /// Maximum size of a request with a sound, such as 25M
+    #[arg(long, value_name = "BYTES", default_value = "25M", value_parser = bytes, help_heading = "Limits")]
+    max_sound: u64,
+    /// Longest sound in seconds
+    #[arg(long, value_name = "S", default_value_t = MOST_SECONDS as u64, value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Limits")]
+    max_seconds: u64,
+    /// Maximum number of pixels of an image in millions
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000), help_heading = "Limits")]
+    max_megapixels: u64,
     /// Maximum number of tokens that a language model generates for a text
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = positive, help_heading = "Limits")]
     max_new_tokens: usize,
@@ -165,6 +179,18 @@ impl Serve {
             let kind = summary.described();
             note(&format!("model {name}: {kind}, texts of at most {} tokens", summary.max_len));
         }
+        for SpeechEntry { name, summary, .. } in server.scheduler().speech_models() {
+            let seconds = summary.max_frames as f64 / 100.0;
+            let languages = match summary.languages.len() {
+                0 => String::new(),
+                count => format!(", {}", counted(count as u64, "language")),
+            };
+            note(&format!("model {name}: speech recogniser, windows of {seconds} s{languages}"));
+        }
+        for ImageEntry { name, summary, .. } in server.scheduler().image_models() {
+            let ([height, width], classes) = (summary.size, summary.labels.len() as u64);
+            note(&format!("model {name}: image classifier, {width}×{height} pixels, {classes} classes"));
+        }
         print_text(&format!("http://{}/\n", server.address()))?;
         note("press Ctrl-C to stop");
         let Drained { cut, .. } = server.run();
@@ -191,6 +217,9 @@ impl Serve {
             inputs: self.max_inputs,
             input_characters: self.max_input_characters,
             file: self.max_file as usize,
+            sound: self.max_sound as usize,
+            sound_seconds: self.max_seconds as f64,
+            megapixels: self.max_megapixels as f64,
             new_tokens: self.max_new_tokens,
             deadline: seconds(self.deadline),
             ..RequestLimits::default()

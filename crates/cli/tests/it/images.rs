@@ -84,7 +84,7 @@ fn an_image_classifier_is_trained_run_quantised_exported_and_inspected() {
         out.contains("attention rollout") && out.contains("unchanged") && out.contains("patches"),
         "{out}"
     );
-    for name in ["a.svg", "a.png", "a.json", "a.npz", "a.safetensors"] {
+    for name in ["a.svg", "a.png", "a.json", "a.npz", "a.safetensors", "a.html"] {
         run(&["inspect", "-m", "run", "--image", image, "--heads", "all", "--out", name]).ok();
     }
     let picture = std::fs::read_to_string(folder.path().join("a.svg")).unwrap();
@@ -92,6 +92,10 @@ fn an_image_classifier_is_trained_run_quantised_exported_and_inspected() {
     let json: Value = serde_json::from_slice(&std::fs::read(folder.path().join("a.json")).unwrap()).unwrap();
     assert_eq!((&json["grid"], &json["learned_tokens"]), (&serde_json::json!([3, 3]), &1.into()));
     assert_eq!(json["classes"].as_array().unwrap().len(), 2);
+    let png = json["picture"].as_str().unwrap();
+    assert!(png.starts_with("iVBORw0KGgo"), "{png:.20}");
+    let page = std::fs::read_to_string(folder.path().join("a.html")).unwrap();
+    assert!(page.contains(&format!("\"picture\":\"{png}\"")));
 }
 
 #[test]
@@ -107,10 +111,8 @@ fn images_and_commands_that_do_not_fit_are_refused_with_a_hint() {
     let with = |arguments: &[&'static str]| [&arguments[..1], &model[..], &arguments[1..]].concat();
     let classifier = "an image classifier, expected";
     refused(&with(&["classify", "text"]), 1, "hint: use it with polyhead classify --image");
-    for command in ["translate", "generate", "embed", "fill", "tag", "explore"] {
-        let arguments = with(&[command, "text"]);
-        let n_arguments = if command == "explore" { 3 } else { 4 };
-        let found = run(&arguments[..n_arguments]);
+    for command in ["translate", "generate", "embed", "fill", "tag"] {
+        let found = run(&with(&[command, "text"]));
         assert!((1..=2).contains(&found.code) && found.err.contains(classifier), "{command}: {}", found.err);
     }
     refused(&with(&["inspect", "text"]), 2, "a text for an image classifier, expected --image FILE");

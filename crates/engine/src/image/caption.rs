@@ -202,7 +202,13 @@ impl CaptionEngine {
     ) -> Result<Vec<ImageCaption>> {
         let capture = Capture::off();
         let decoder = self.model.decoder();
-        let decoding = EncodedDecoding { decoder, parameters: &self.parameters, capture: &capture, encoded };
+        let decoding = EncodedDecoding {
+            decoder,
+            parameters: &self.parameters,
+            capture: &capture,
+            encoded,
+            watch: None,
+        };
         let rows: Vec<[u32; 1]> = (0..count as u32).map(|row| [row]).collect();
         let sources: Vec<&[u32]> = rows.iter().map(|row| &row[..]).collect();
         let best = search.run(&decoding, &sources, decode.clone())?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polyhead_attention::{Capture, Filter as Wanted, Intervention, Pass, Trace};
+use polyhead_attention::{Capture, Filter as Wanted, Intervention, Pass, Trace, Watch};
 use polyhead_models::ImageEncoder;
 use polyhead_models::vision::Images;
 use polyhead_tensor::ops::softmax::softmax;
@@ -114,22 +114,30 @@ impl ImageClassifier {
     /// # Errors
     /// If the device fails.
     pub fn classify(&self, pictures: &[Picture]) -> Result<Vec<Vec<Class>>> {
-        let framed: Vec<Picture> = pictures.iter().map(|picture| self.framed(picture)).collect();
-        let normalised: Vec<Vec<f32>> =
-            framed.iter().map(|picture| self.preprocessor.normalised(picture)).collect();
-        self.classify_normalised(&normalised)
+        let normalised: Vec<Vec<f32>> = pictures.iter().map(|picture| self.prepared(picture)).collect();
+        self.classify_normalised(&normalised, None)
     }
 
-    /// The same for pictures that were framed and normalised: channels × height × width numbers each.
+    /// A picture as numbers for the model: channels × height × width.
+    pub fn prepared(&self, picture: &Picture) -> Vec<f32> {
+        self.preprocessor.normalised(&self.framed(picture))
+    }
+
+    /// The same for pictures that were framed and normalised: channels × height × width numbers each. `watch` is called between
+    /// layers.
     ///
     /// # Errors
-    /// If the device fails.
-    pub fn classify_normalised(&self, pictures: &[Vec<f32>]) -> Result<Vec<Vec<Class>>> {
+    /// If the device fails, or the classes are no longer wanted.
+    pub fn classify_normalised(
+        &self,
+        pictures: &[Vec<f32>],
+        watch: Option<Watch<'_>>,
+    ) -> Result<Vec<Vec<Class>>> {
         let rows = (BATCH / self.length()).max(1);
         let mut found = Vec::with_capacity(pictures.len());
         for part in pictures.chunks(rows) {
             let (tape, capture) = (Tape::inference(), Capture::off());
-            let pass = Pass::new(&tape, &self.parameters, &capture);
+            let pass = Pass { watch, ..Pass::new(&tape, &self.parameters, &capture) };
             found.extend(self.batch_classes(&pass, part)?);
         }
         Ok(found)
@@ -170,7 +178,8 @@ impl ImageClassifier {
         self.size.map(|side| side / self.model.config().patch_size)
     }
 
-    fn length(&self) -> usize {
+    /// Number of learned tokens and patches of a picture.
+    pub fn length(&self) -> usize {
         self.model.config().n_tokens() + self.grid()[0] * self.grid()[1]
     }
 }

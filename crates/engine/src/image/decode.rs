@@ -15,6 +15,8 @@ use crate::{Error, Result};
 
 /// Largest image file in bytes.
 const MOST_BYTES: u64 = 512 << 20;
+/// Most pixels of a side, as in JPEG.
+const MOST_SIDE: usize = 65_535;
 /// Most passes over a progressive JPEG.
 const MOST_SCANS: usize = 64;
 /// The start of a PNG file.
@@ -57,10 +59,31 @@ pub fn decode(bytes: &[u8], name: &Path, limits: ImageLimits) -> Result<Picture>
     } else if bytes.starts_with(JPEG) {
         decode_jpeg(bytes, name, limits)
     } else {
-        let found = if bytes.is_empty() { "an empty file" } else { "an unknown format" };
-        let message = format!("{found}, expected PNG or JPEG");
-        Err(Error::file(name, message, "convert the image to PNG or JPEG"))
+        Err(unknown(bytes, name))
     }
+}
+
+fn unknown(bytes: &[u8], name: &Path) -> Error {
+    let found = if bytes.is_empty() { "an empty file" } else { "an unknown format" };
+    Error::file(name, format!("{found}, expected PNG or JPEG"), "convert the image to PNG or JPEG")
+}
+
+/// Height and width of an image, as its header says, before anything is decoded; `name` is its name in messages.
+///
+/// # Errors
+/// If it is neither PNG nor JPEG, its header is damaged, or it exceeds the limits.
+pub fn measure(bytes: &[u8], name: &Path, limits: ImageLimits) -> Result<[usize; 2]> {
+    let size = if bytes.starts_with(PNG) {
+        let mut decoder = png_decoder(bytes);
+        let header = decoder.read_header_info().map_err(|error| damaged(name, error))?;
+        [header.height as usize, header.width as usize]
+    } else if bytes.starts_with(JPEG) {
+        jpeg_header(&mut jpeg_decoder(bytes), name)?
+    } else {
+        return Err(unknown(bytes, name));
+    };
+    check(name, size, limits)?;
+    Ok(size)
 }
 
 /// The image files of a folder in the order of their names; other files are refused.
@@ -103,6 +126,10 @@ fn check(name: &Path, [height, width]: [usize; 2], limits: ImageLimits) -> Resul
         let message = format!("{width}×{height} pixels, expected at least one");
         return Err(Error::file(name, message, "save the image again"));
     }
+    if height.max(width) > MOST_SIDE {
+        let message = format!("{width}×{height} pixels, expected sides of at most {MOST_SIDE}");
+        return Err(Error::file(name, message, "make the image smaller"));
+    }
     if megapixels > limits.max_megapixels {
         let message = format!(
             "{width}×{height} pixels are {megapixels:.1} megapixels, expected at most {}",
@@ -119,11 +146,16 @@ fn damaged(name: &Path, error: impl std::fmt::Display) -> Error {
     Error::file(name, message, "save the image again")
 }
 
-fn decode_png(bytes: &[u8], name: &Path, limits: ImageLimits) -> Result<Picture> {
+fn png_decoder(bytes: &[u8]) -> png::Decoder<std::io::Cursor<&[u8]>> {
     let mut decoder = png::Decoder::new(std::io::Cursor::new(bytes));
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
+    decoder
+}
+
+fn decode_png(bytes: &[u8], name: &Path, limits: ImageLimits) -> Result<Picture> {
+    let mut decoder = png_decoder(bytes);
     let header = decoder.read_header_info().map_err(|error| damaged(name, error))?;
     let size = [header.height as usize, header.width as usize];
     check(name, size, limits)?;
@@ -147,20 +179,32 @@ fn decode_png(bytes: &[u8], name: &Path, limits: ImageLimits) -> Result<Picture>
     Ok(Picture::new(size, channels, data))
 }
 
-fn decode_jpeg(bytes: &[u8], name: &Path, limits: ImageLimits) -> Result<Picture> {
-    let options = DecoderOptions::default()
-        .set_max_width(usize::from(u16::MAX))
-        .set_max_height(usize::from(u16::MAX))
-        .jpeg_set_max_scans(MOST_SCANS);
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+fn jpeg_options() -> DecoderOptions {
+    DecoderOptions::default()
+        .set_max_width(MOST_SIDE)
+        .set_max_height(MOST_SIDE)
+        .jpeg_set_max_scans(MOST_SCANS)
+}
+
+fn jpeg_decoder(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
+    JpegDecoder::new_with_options(ZCursor::new(bytes), jpeg_options())
+}
+
+/// Height and width.
+fn jpeg_header(decoder: &mut JpegDecoder<ZCursor<&[u8]>>, name: &Path) -> Result<[usize; 2]> {
     decoder.decode_headers().map_err(|error| damaged(name, error))?;
-    let size = decoder.info().map_or([0; 2], |info| [usize::from(info.height), usize::from(info.width)]);
+    Ok(decoder.info().map_or([0; 2], |info| [usize::from(info.height), usize::from(info.width)]))
+}
+
+fn decode_jpeg(bytes: &[u8], name: &Path, limits: ImageLimits) -> Result<Picture> {
+    let mut decoder = jpeg_decoder(bytes);
+    let size = jpeg_header(&mut decoder, name)?;
     check(name, size, limits)?;
     let (channels, colours) = match decoder.input_colorspace() {
         Some(ColorSpace::Luma | ColorSpace::LumaA) => (1, ColorSpace::Luma),
         _ => (3, ColorSpace::RGB),
     };
-    decoder.set_options(options.jpeg_set_out_colorspace(colours));
+    decoder.set_options(jpeg_options().jpeg_set_out_colorspace(colours));
     let data = decoder.decode().map_err(|error| damaged(name, error))?;
     if data.len() != size[0] * size[1] * channels {
         return Err(damaged(name, "not as many pixels as its size says"));

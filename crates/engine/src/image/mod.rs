@@ -12,6 +12,7 @@ mod picture;
 mod preprocessor;
 mod resample;
 pub mod sets;
+mod summary;
 
 pub use caption::{CaptionAttention, CaptionEngine, CaptionOptions, ImageCaption};
 pub use classify::{ImageAttention, ImageClassifier, ImageOptions};
@@ -19,3 +20,4 @@ pub use decode::ImageLimits;
 pub use picture::Picture;
 pub use preprocessor::{PREPROCESSOR, Preprocessor};
 pub use resample::Filter;
+pub use summary::ImageSummary;

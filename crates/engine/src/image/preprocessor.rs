@@ -191,19 +191,23 @@ impl Preprocessor {
     #[must_use]
     pub fn framed(&self, picture: &Picture) -> Picture {
         let [height, width] = picture.size();
-        let picture = match self.resize {
-            None => picture.clone(),
-            Some(Target::Exact(size)) => picture.resized(size, self.filter),
+        let size = match self.resize {
+            None => [height, width],
+            Some(Target::Exact(size)) => size,
             Some(Target::ShortestEdge(side)) => {
                 let longer = side * height.max(width) / height.min(width);
-                let size = if height < width { [side, longer] } else { [longer, side] };
-                picture.resized(size, self.filter)
+                if height < width { [side, longer] } else { [longer, side] }
             }
         };
-        let Some(crop) = self.crop else { return picture };
-        let size = picture.size();
+        let Some(crop) = self.crop else { return picture.resized(size, self.filter) };
+        // Of a long, thin picture, the resized whole would be huge.
         let start = [0, 1].map(|axis| centre(size[axis], crop[axis]));
-        picture.cropped(start, crop)
+        let kept = [0, 1].map(|axis| {
+            let first = start[axis].max(0) as usize;
+            first..size[axis].min(first + crop[axis])
+        });
+        let part = picture.resized_part(size, kept, self.filter);
+        part.cropped(start.map(|at| at.min(0)), crop)
     }
 
     /// The numbers of a framed picture: channels × height × width.

@@ -3,6 +3,8 @@
 //!
 //! out_i = Σ_x k((x − c_i + ½) / s) · in_x / Σ k with c_i = (i + ½)·r, r = old / new, s = max(r, 1).
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::Picture;
@@ -71,7 +73,8 @@ struct Taps {
     coefficients: Vec<i32>,
 }
 
-fn taps(from: usize, to: usize, filter: Filter) -> Vec<Taps> {
+/// Taps of the pixels of `range` among `to`.
+fn taps((from, to): (usize, usize), range: Range<usize>, filter: Filter) -> Vec<Taps> {
     let ratio = from as f64 / to as f64;
     let scale = ratio.max(1.0);
     let support = filter.support() * scale;
@@ -91,7 +94,7 @@ fn taps(from: usize, to: usize, filter: Filter) -> Vec<Taps> {
             |weight: &f64| (weight * f64::from(1_i32 << PRECISION) + 0.5_f64.copysign(*weight)) as i32;
         Taps { first, coefficients: weights.iter().map(fixed).collect() }
     };
-    (0..to).map(one).collect()
+    range.map(one).collect()
 }
 
 fn clipped(sum: i32) -> u8 {
@@ -101,24 +104,52 @@ fn clipped(sum: i32) -> u8 {
 impl Picture {
     /// The picture at another size.
     #[must_use]
-    pub fn resized(&self, [height, width]: [usize; 2], filter: Filter) -> Self {
+    pub fn resized(&self, size: [usize; 2], filter: Filter) -> Self {
+        self.resized_part(size, size.map(|side| 0..side), filter)
+    }
+
+    /// Rows and columns of the picture at another size; only what they need is computed, so that a long, thin picture takes no
+    /// more memory than another.
+    #[must_use]
+    pub(super) fn resized_part(
+        &self,
+        [height, width]: [usize; 2],
+        [rows, columns]: [Range<usize>; 2],
+        filter: Filter,
+    ) -> Self {
         if filter == Filter::Nearest {
-            return self.nearest([height, width]);
+            return self.nearest([(height, rows), (width, columns)]);
         }
         let [fewer_rows, fewer_columns] =
             [(self.size()[0], height), (self.size()[1], width)].map(|(from, to)| from as i64 - to as i64);
         if fewer_rows > 0 && fewer_rows > 2 * fewer_columns {
-            return self.columns_resized(height, filter).rows_resized(width, filter);
+            return self.columns_resized((height, rows), filter).rows_resized((width, columns), filter);
         }
-        self.rows_resized(width, filter).columns_resized(height, filter)
+        // Of the rows, those that the columns need.
+        let old = self.size()[0];
+        let (first, last) = if height == old {
+            (rows.start, rows.end)
+        } else {
+            let all = taps((old, height), rows.clone(), filter);
+            let ends = all.iter().map(|taps| taps.first + taps.coefficients.len());
+            (all.iter().map(|taps| taps.first).min().unwrap_or(0), ends.max().unwrap_or(old))
+        };
+        let needed = if last - first == old {
+            self.rows_resized((width, columns), filter)
+        } else {
+            let own = self.cropped([first as isize, 0], [last - first, self.size()[1]]);
+            own.rows_resized((width, columns), filter)
+        };
+        needed.columns_of((old, first), (height, rows), filter)
     }
 
-    fn rows_resized(&self, width: usize, filter: Filter) -> Self {
+    fn rows_resized(&self, (width, columns): (usize, Range<usize>), filter: Filter) -> Self {
         let ([height, old], channels) = (self.size(), self.channels());
         if width == old {
-            return self.clone();
+            return self.part(0..height, columns);
         }
-        let taps = taps(old, width, filter);
+        let taps = taps((old, width), columns, filter);
+        let width = taps.len();
         let mut data = vec![0; height * width * channels];
         let rows =
             data.par_chunks_exact_mut(width * channels).zip(self.data().par_chunks_exact(old * channels));
@@ -136,42 +167,61 @@ impl Picture {
         Self::new([height, width], channels, data)
     }
 
-    fn columns_resized(&self, height: usize, filter: Filter) -> Self {
-        let ([old, width], channels) = (self.size(), self.channels());
+    fn columns_resized(&self, to: (usize, Range<usize>), filter: Filter) -> Self {
+        self.columns_of((self.size()[0], 0), to, filter)
+    }
+
+    /// Rows of the picture at another height. Of a picture of `old` rows, this one has those from `first` on.
+    fn columns_of(
+        &self,
+        (old, first): (usize, usize),
+        (height, rows): (usize, Range<usize>),
+        filter: Filter,
+    ) -> Self {
+        let (width, channels) = (self.size()[1], self.channels());
         if height == old {
-            return self.clone();
+            return self.part(rows.start - first..rows.end - first, 0..width);
         }
-        let (taps, row) = (taps(old, height, filter), width * channels);
-        let mut data = vec![0; height * row];
+        let (taps, row) = (taps((old, height), rows, filter), width * channels);
+        let mut data = vec![0; taps.len() * row];
         data.par_chunks_exact_mut(row).zip(&taps).for_each(|(out, taps)| {
             for (x, out) in out.iter_mut().enumerate() {
                 let mut sum = 1 << (PRECISION - 1);
                 for (at, coefficient) in taps.coefficients.iter().enumerate() {
-                    sum += i32::from(self.data()[(taps.first + at) * row + x]) * coefficient;
+                    sum += i32::from(self.data()[(taps.first - first + at) * row + x]) * coefficient;
                 }
                 *out = clipped(sum);
             }
         });
-        Self::new([height, width], channels, data)
+        Self::new([taps.len(), width], channels, data)
     }
 
-    fn nearest(&self, [height, width]: [usize; 2]) -> Self {
+    /// Rows and columns of the picture.
+    fn part(&self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        if [rows.len(), columns.len()] == self.size() {
+            return self.clone();
+        }
+        self.cropped([rows.start, columns.start].map(|at| at as isize), [rows.len(), columns.len()])
+    }
+
+    fn nearest(&self, [(height, rows), (width, columns)]: [(usize, Range<usize>); 2]) -> Self {
         let ([old_height, old_width], channels) = (self.size(), self.channels());
         // Places are summed up, as in Pillow: where a place is a whole number, rounding decides.
-        let places = |to: usize, from: usize| -> Vec<usize> {
+        let places = |to: usize, range: Range<usize>, from: usize| -> Vec<usize> {
             let step = from as f64 / to as f64;
             let sums = std::iter::successors(Some(0.5 * step), |place| Some(place + step));
-            sums.take(to).map(|place| (place as usize).min(from - 1)).collect()
+            let places = sums.skip(range.start).take(range.len());
+            places.map(|place| (place as usize).min(from - 1)).collect()
         };
-        let (rows, columns) = (places(height, old_height), places(width, old_width));
-        let mut data = Vec::with_capacity(height * width * channels);
-        for y in rows {
+        let (rows, columns) = (places(height, rows, old_height), places(width, columns, old_width));
+        let mut data = Vec::with_capacity(rows.len() * columns.len() * channels);
+        for &y in &rows {
             for x in &columns {
                 let start = (y * old_width + x) * channels;
                 data.extend_from_slice(&self.data()[start..start + channels]);
             }
         }
-        Self::new([height, width], channels, data)
+        Self::new([rows.len(), columns.len()], channels, data)
     }
 }
 
@@ -196,6 +246,23 @@ mod tests {
             for size in [[3, 4], [11, 9], [5, 20], [1, 1]] {
                 let found = picture.resized(size, filter);
                 assert!(found.data().chunks(3).all(|pixel| pixel == [9, 80, 255]), "{filter:?} {size:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_is_that_of_the_whole() {
+        let noise = |length: usize| (0..length).map(|at| ((at * 73) ^ (at / 7)) as u8).collect::<Vec<_>>();
+        for old in [[5, 7], [40, 3], [3, 40], [17, 17]] {
+            let picture = Picture::new(old, 3, noise(3 * old[0] * old[1]));
+            for filter in [Filter::Bilinear, Filter::Bicubic, Filter::Lanczos, Filter::Nearest] {
+                for size in [[30, 4], [11, 90], old, [4, 40], [40, 6]] {
+                    let (rows, columns) = (size[0] / 3..size[0] / 3 + 2, size[1] / 4..size[1] / 4 + 3);
+                    let whole = picture.resized(size, filter);
+                    let expected = whole.cropped([rows.start as isize, columns.start as isize], [2, 3]);
+                    let found = picture.resized_part(size, [rows, columns], filter);
+                    assert_eq!(found, expected, "{filter:?} {old:?} {size:?}");
+                }
             }
         }
     }

@@ -13,6 +13,8 @@ use super::fft::{Complex, Fft, WIDTH};
 pub(super) const FRAMES_PER_SECOND: usize = 100;
 /// Frames of a task: two real frames are one complex sequence.
 const TOGETHER: usize = 2 * WIDTH;
+/// Frames of a part of a long sound.
+const PART: usize = 256 * TOGETHER;
 /// The smallest power.
 const FLOOR: f64 = 1e-10;
 /// Range of the logarithm below its maximum.
@@ -70,26 +72,48 @@ impl LogMel {
     /// The frames of a sound that silence follows: frames × n_mels.
     pub fn frames(&self, samples: &[f32], frames: usize) -> Vec<f32> {
         let mut all = vec![0.0; frames * self.n_mels];
+        self.powers(samples, (0, frames), &mut all);
+        self.scale(&mut all);
+        all
+    }
+
+    /// Computes the next frames of `all`, of which the first `done` are computed; returns how many are computed then. The last
+    /// part makes all of them what [`LogMel::frames`] returns.
+    pub(super) fn next_part(&self, samples: &[f32], all: &mut [f32], done: usize) -> usize {
+        let frames = all.len() / self.n_mels;
+        let end = frames.min(done + PART);
+        self.powers(samples, (done, frames), &mut all[done * self.n_mels..end * self.n_mels]);
+        if end == frames {
+            self.scale(all);
+        }
+        end
+    }
+
+    /// The log-power of frames from `first` on, a multiple of [`TOGETHER`], of a sound of `frames` frames.
+    fn powers(&self, samples: &[f32], (first, frames): (usize, usize), all: &mut [f32]) {
         let task = TOGETHER * self.n_mels;
         let length = frames * self.hop;
         all.par_chunks_mut(task).enumerate().for_each_init(
             || [vec![Complex::ZERO; self.n_fft], vec![Complex::ZERO; self.n_fft]],
             |[x, other], (index, out)| {
-                self.load((samples, length), index * TOGETHER, x);
+                self.load((samples, length), first + index * TOGETHER, x);
                 self.fft.transform(x, other);
                 for (frame, out) in out.chunks_exact_mut(self.n_mels).enumerate() {
                     self.bands(x, frame, out);
                 }
             },
         );
+    }
+
+    /// Limits the range of all frames of a sound, and normalises them if the model wants that.
+    fn scale(&self, all: &mut [f32]) {
         let largest = all.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        for value in &mut all {
+        for value in &mut *all {
             *value = (value.max(largest - RANGE) + 4.0) / 4.0;
         }
         if self.normalises {
-            normalise(&mut all);
+            normalise(all);
         }
-        all
     }
 
     /// Windowed frames from `first` on: frame 2i is the real part of sequence i, frame 2i + 1 the imaginary one. A sound is

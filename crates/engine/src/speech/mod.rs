@@ -14,6 +14,8 @@ mod recognise;
 mod resample;
 mod segments;
 mod settings;
+mod steps;
+mod summary;
 mod times;
 mod transcript;
 pub mod wav;
@@ -27,6 +29,7 @@ use polyhead_tensor::Parameters;
 use polyhead_text::tokenizer::Tokenizer;
 
 use self::settings::SpeechSettings;
+use self::windows::TOGETHER;
 use crate::generate::PromptTokenizer;
 use crate::load::{LoadOptions, check_folder, load};
 use crate::{Error, Result};
@@ -34,8 +37,10 @@ use crate::{Error, Result};
 pub use self::features::LogMel;
 pub use self::recognise::Recognised;
 pub use self::resample::resample;
+pub use self::steps::Transcription;
+pub use self::summary::SpeechSummary;
 pub use self::transcript::{Segment, Transcript, Word};
-pub use self::wav::Sound;
+pub use self::wav::{Sound, SoundSize};
 
 /// Seconds of the longest sound that is read by default.
 pub const MOST_SECONDS: f64 = 3_600.0;
@@ -148,11 +153,16 @@ impl SpeechEngine {
     /// The samples of a sound at the rate of the model, and what was done to it.
     pub fn samples(&self, sound: &Sound) -> (Vec<f32>, Vec<String>) {
         let rate = self.model.config().sample_rate as u32;
+        (resample(&sound.samples, sound.rate, rate), self.notes(sound))
+    }
+
+    fn notes(&self, sound: &Sound) -> Vec<String> {
+        let rate = self.model.config().sample_rate as u32;
         let mut notes = sound.notes.clone();
         if sound.rate != rate {
             notes.push(format!("{} samples per second, resampled to {rate}", sound.rate));
         }
-        (resample(&sound.samples, sound.rate, rate), notes)
+        notes
     }
 
     /// What is said in a sound.
@@ -160,20 +170,9 @@ impl SpeechEngine {
     /// # Errors
     /// If an option does not fit the model, or the device fails.
     pub fn transcribe(&self, sound: &Sound, options: &TranscribeOptions) -> Result<Transcript> {
-        let (samples, notes) = self.samples(sound);
-        let mut search = self.search(options)?;
-        let windows = if self.model.config().pad_sound {
-            self.padded_windows(&samples, &mut search)?
-        } else {
-            self.free_windows(&samples, &mut search)?
-        };
-        let segments: Vec<Segment> = windows.into_iter().flatten().collect();
-        let texts: Vec<&str> = segments.iter().map(|segment| segment.text.as_str()).collect();
-        let text = texts.iter().filter(|text| !text.is_empty()).copied().collect::<Vec<_>>().join(" ");
-        let language = search.language.and_then(|id| {
-            self.settings.languages.iter().find(|(_, own)| **own == id).map(|(code, _)| code.clone())
-        });
-        Ok(Transcript { text, language, duration: sound.seconds(), segments, notes })
+        let mut transcription = self.begin(sound.clone(), options)?;
+        while self.advance(&mut transcription, TOGETHER, None)? {}
+        Ok(self.finish(transcription))
     }
 
     /// The text of tokens, without special ones.

@@ -1,6 +1,6 @@
 //! Frames of windows in, tokens out: language, prefix, search, and the times of tokens.
 
-use polyhead_attention::{Capture, Pass};
+use polyhead_attention::{Capture, Pass, Watch};
 use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
 use polyhead_models::text_decoder::{Encoded, EncodedDecoding};
 use polyhead_tensor::{Tape, Tensor};
@@ -92,12 +92,13 @@ impl SpeechEngine {
         &self,
         windows: &[(&[f32], usize)],
         search: &mut Search,
+        watch: Option<Watch<'_>>,
     ) -> Result<Vec<Recognised>> {
         let n_mels = self.model.config().n_mels;
         let longest = windows.iter().map(|(frames, _)| frames.len() / n_mels).max().unwrap_or(0);
         let capture = Capture::off();
         let tape = Tape::inference();
-        let pass = Pass::new(&tape, &self.parameters, &capture);
+        let pass = Pass { watch, ..Pass::new(&tape, &self.parameters, &capture) };
         let frames = self.model.frames(windows.iter().map(|(frames, _)| Some(*frames)), longest);
         let encoded = self.model.encode(&pass, &frames)?;
         let decoding = EncodedDecoding {
@@ -105,6 +106,7 @@ impl SpeechEngine {
             parameters: &self.parameters,
             capture: &capture,
             encoded: &encoded,
+            watch,
         };
         let rows: Vec<[u32; 1]> = (0..windows.len() as u32).map(|row| [row]).collect();
         let sources: Vec<&[u32]> = rows.iter().map(|row| &row[..]).collect();
@@ -216,7 +218,7 @@ impl SpeechEngine {
     ) -> Result<(Vec<u32>, Vec<TextAttention>)> {
         let mut search = self.search(options)?;
         let (frames, sound) = self.first_window(samples);
-        let found = self.recognise(&[(&frames, sound)], &mut search)?.remove(0);
+        let found = self.recognise(&[(&frames, sound)], &mut search, None)?.remove(0);
         let text: Vec<u32> = found.ids.iter().copied().filter(|id| self.is_text(*id)).collect();
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, &self.parameters, &capture);

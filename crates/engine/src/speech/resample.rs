@@ -11,21 +11,63 @@ const CROSSINGS: usize = 32;
 const ENTRIES: usize = 512;
 /// Shape of the Kaiser window.
 const BETA: f64 = 9.0;
+/// Samples of a part of a long sound.
+const PART: usize = 1 << 18;
 /// The part of the band that passes.
 const PASS: f64 = 0.95;
 
 /// The sound at another rate.
 pub fn resample(samples: &[f32], from: u32, to: u32) -> Vec<f32> {
-    if from == to || samples.is_empty() {
-        return samples.to_vec();
+    let resampling = Resampling::new(samples.len(), from, to);
+    let mut out = Vec::with_capacity(resampling.length());
+    while out.len() < resampling.length() {
+        resampling.next_part(samples, &mut out);
     }
-    let table = table();
-    let (from, to) = (f64::from(from), f64::from(to));
-    // Zero crossings of the filter per input sample.
-    let cutoff = PASS * (to / from).min(1.0);
-    let reach = CROSSINGS as f64 / cutoff;
-    let length = (samples.len() as f64 * to / from).ceil() as usize;
-    let sample = |index: usize| {
+    out
+}
+
+/// A change of the rate of a sound, part by part.
+#[derive(Debug, Clone)]
+pub(super) struct Resampling {
+    /// The filter; empty if the rates are the same.
+    table: Vec<f64>,
+    from: f64,
+    to: f64,
+    length: usize,
+}
+
+impl Resampling {
+    /// The change of a sound of `samples` samples.
+    pub(super) fn new(samples: usize, from: u32, to: u32) -> Self {
+        let table = if from == to { Vec::new() } else { table() };
+        let (from, to) = (f64::from(from), f64::from(to));
+        let length = if from == to { samples } else { (samples as f64 * to / from).ceil() as usize };
+        Self { table, from, to, length }
+    }
+
+    /// Number of samples after the change.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Appends the next part to `out`, which holds those before it.
+    pub(super) fn next_part(&self, samples: &[f32], out: &mut Vec<f32>) {
+        let range = out.len()..self.length.min(out.len() + PART);
+        if self.table.is_empty() {
+            out.extend_from_slice(&samples[range]);
+            return;
+        }
+        let part: Vec<f32> =
+            range.into_par_iter().with_min_len(1024).map(|at| self.at(samples, at)).collect();
+        out.extend(part);
+    }
+
+    /// One sample.
+    fn at(&self, samples: &[f32], index: usize) -> f32 {
+        let Self { table, from, to, .. } = self;
+        // Zero crossings of the filter per input sample.
+        let cutoff = PASS * (to / from).min(1.0);
+        let reach = CROSSINGS as f64 / cutoff;
         let center = index as f64 * from / to;
         let first = (center - reach).ceil().max(0.0) as usize;
         let last = ((center + reach).floor() as usize).min(samples.len() - 1);
@@ -39,8 +81,7 @@ pub fn resample(samples: &[f32], from: u32, to: u32) -> Vec<f32> {
             }
         }
         (sum * cutoff) as f32
-    };
-    (0..length).into_par_iter().with_min_len(1024).map(sample).collect()
+    }
 }
 
 /// The filter at every distance, in steps of 1 / [`ENTRIES`] zero crossings.

@@ -94,6 +94,30 @@ pub fn decode(bytes: &[u8], name: &str, most_seconds: f64) -> Result<Sound> {
     samples_of(samples, format, (name, missing, most_seconds))
 }
 
+/// The size of a sound, as its header and the bytes after it say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SoundSize {
+    /// Samples of each channel that are there.
+    pub samples: usize,
+    /// Samples per second.
+    pub rate: u32,
+    /// Seconds that the header announces, at least those that are there.
+    pub seconds: f64,
+}
+
+/// The size of the sound in the bytes of a WAV file, before anything is decoded; `name` is its name in messages.
+///
+/// # Errors
+/// If it is no WAV file of a known format.
+pub fn measure(bytes: &[u8], name: &str) -> Result<SoundSize> {
+    let Header { format, start, size } = Header::find(bytes, name)?;
+    let found = bytes.len() - start;
+    let frames = |bytes: usize| bytes / format.bytes_of_frame();
+    let samples = frames(size.map_or(found, |size| size.min(found)));
+    let seconds = frames(size.unwrap_or(found)) as f64 / f64::from(format.rate);
+    Ok(SoundSize { samples, rate: format.rate, seconds })
+}
+
 /// What stands before the samples.
 struct Header {
     format: Format,

@@ -1,5 +1,7 @@
 //! Windows of a sound, one after the other, and the segments of their texts.
 
+use polyhead_attention::Watch;
+
 use super::recognise::{Recognised, Search};
 use super::segments::{PRECISION, divide};
 use super::transcript::{Segment, Word};
@@ -8,7 +10,7 @@ use super::{SpeechEngine, TranscribeOptions};
 use crate::Result;
 
 /// Windows of short sounds that are searched together.
-const TOGETHER: usize = 16;
+pub(super) const TOGETHER: usize = 16;
 /// Part of a window in whose last frames a quiet place to end it is looked for.
 const SEARCHED: usize = 4;
 
@@ -26,7 +28,7 @@ impl SpeechEngine {
             let windows: Vec<_> = sounds.iter().map(|samples| self.first_window(samples)).collect();
             let rows: Vec<(&[f32], usize)> =
                 windows.iter().map(|(frames, sound)| (&frames[..], *sound)).collect();
-            let found = self.recognise(&rows, &mut search.clone())?;
+            let found = self.recognise(&rows, &mut search.clone(), None)?;
             texts.extend(found.iter().map(|found| self.text(&found.ids)).collect::<Result<Vec<_>>>()?);
         }
         Ok(texts)
@@ -40,57 +42,56 @@ impl SpeechEngine {
         (self.features.frames(samples, if self.model.config().pad_sound { most } else { sound }), sound)
     }
 
-    /// The segments of a sound by a model that pads its windows: the next begins where the last complete segment ended.
-    pub(super) fn padded_windows(&self, samples: &[f32], search: &mut Search) -> Result<Vec<Vec<Segment>>> {
+    /// The segments of the next window of a sound by a model that pads its windows, and the frames after which the one after it
+    /// begins: where the last complete segment ended.
+    pub(super) fn padded_window(
+        &self,
+        (frames, seek, total): (&[f32], usize, usize),
+        search: &mut Search,
+        watch: Option<Watch<'_>>,
+    ) -> Result<(Vec<Segment>, usize)> {
         let (most, n_mels) = (self.model.config().max_frames, self.model.config().n_mels);
-        let total = self.features.n_frames(samples.len());
-        // Silence follows a sound within the first window; frames after the end of a later one are 0, as in Whisper.
-        let frames = self.features.frames(samples, total.max(most));
-        let (mut seek, mut found) = (0, Vec::new());
-        while seek < total {
-            let end = (seek + most).min(frames.len() / n_mels);
-            let mut window = frames[seek * n_mels..end * n_mels].to_vec();
-            window.resize(most * n_mels, 0.0);
-            let sound = most.min(total - seek);
-            let recognised = self.recognise(&[(&window, sound)], search)?.remove(0);
-            // Without timestamps no token is one, and the window is one segment.
-            let first_id = if search.timestamps {
-                self.settings.timestamps().map_or(u32::MAX, |own| own.first_id)
-            } else {
-                u32::MAX
-            };
-            let (segments, next) = divide(&recognised.ids, first_id, sound);
-            let offset = self.model.config().seconds(seek);
-            let segments = segments.into_iter().map(|segment| (segment.tokens, segment.times));
-            found.push(self.segments(&recognised, segments, (offset, search.word_times))?);
-            seek += next;
-        }
-        Ok(found)
+        let end = (seek + most).min(frames.len() / n_mels);
+        let mut window = frames[seek * n_mels..end * n_mels].to_vec();
+        window.resize(most * n_mels, 0.0);
+        let sound = most.min(total - seek);
+        let recognised = self.recognise(&[(&window, sound)], search, watch)?.remove(0);
+        // Without timestamps no token is one, and the window is one segment.
+        let first_id = if search.timestamps {
+            self.settings.timestamps().map_or(u32::MAX, |own| own.first_id)
+        } else {
+            u32::MAX
+        };
+        let (segments, next) = divide(&recognised.ids, first_id, sound);
+        let offset = self.model.config().seconds(seek);
+        let segments = segments.into_iter().map(|segment| (segment.tokens, segment.times));
+        Ok((self.segments(&recognised, segments, (offset, search.word_times))?, next))
     }
 
-    /// The segments of a sound by a model without padding: windows of at most its length, which end where it is quiet.
-    pub(super) fn free_windows(&self, samples: &[f32], search: &mut Search) -> Result<Vec<Vec<Segment>>> {
+    /// The length of the next window of a sound for a model without padding: it ends where it is quiet.
+    pub(super) fn free_length(&self, rest: &[f32]) -> usize {
         let hop = self.features.hop();
         let most = self.model.config().max_frames * hop;
-        let (mut parts, mut rest) = (Vec::new(), samples);
-        while rest.len() > most {
-            let (part, after) = rest.split_at(quiet(&rest[..most], hop));
-            parts.push(part);
-            rest = after;
-        }
-        parts.push(rest);
-        let (mut found, mut seek) = (Vec::new(), 0);
-        for parts in parts.chunks(TOGETHER) {
-            let windows: Vec<_> = parts.iter().map(|part| self.first_window(part)).collect();
-            let rows: Vec<(&[f32], usize)> =
-                windows.iter().map(|(frames, sound)| (&frames[..], *sound)).collect();
-            for (recognised, part) in self.recognise(&rows, search)?.iter().zip(parts) {
-                let rate = self.model.config().sample_rate as f64;
-                let (offset, length) = (seek as f64 / rate, part.len() as f64 / rate);
-                let whole = std::iter::once((0..recognised.ids.len(), [0.0, length]));
-                found.push(self.segments(recognised, whole, (offset, search.word_times))?);
-                seek += part.len();
-            }
+        if rest.len() > most { quiet(&rest[..most], hop) } else { rest.len() }
+    }
+
+    /// The segments of windows of a sound, one after the other, the first of which begins at sample `seek`.
+    pub(super) fn free_windows(
+        &self,
+        (parts, mut seek): (&[&[f32]], usize),
+        search: &mut Search,
+        watch: Option<Watch<'_>>,
+    ) -> Result<Vec<Segment>> {
+        let windows: Vec<_> = parts.iter().map(|part| self.first_window(part)).collect();
+        let rows: Vec<(&[f32], usize)> =
+            windows.iter().map(|(frames, sound)| (&frames[..], *sound)).collect();
+        let mut found = Vec::new();
+        for (recognised, part) in self.recognise(&rows, search, watch)?.iter().zip(parts) {
+            let rate = self.model.config().sample_rate as f64;
+            let (offset, length) = (seek as f64 / rate, part.len() as f64 / rate);
+            let whole = std::iter::once((0..recognised.ids.len(), [0.0, length]));
+            found.extend(self.segments(recognised, whole, (offset, search.word_times))?);
+            seek += part.len();
         }
         Ok(found)
     }

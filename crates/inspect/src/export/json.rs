@@ -29,6 +29,7 @@
 //! | `log_probability`, `score` | the sum over the target's tokens; the sum divided by the length penalty |
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
 //! | `answer`, `probabilities` | of a pointer network: indices of points, and the probability of each step, the end included |
+//! | `grid`, `learned_tokens`, `picture` | of an image classifier: rows and columns of patches; tokens before them; the image as the model sees it, a PNG file in base64 |
 //! | `beam` | null, or `beam_size` and `nodes`: `parent` (an index into the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (true on the path of the translation) |
 //! | `generated` | of a language model: number of tokens at the end of `text` that the model generated |
 //! | `predictions` | of a language model, for each token the distribution after it: `entropy` in bits; `alternatives`: `id`, `piece`, `label`, `log_probability`, best first; `following`: null after the last token, or `log_probability` and `rank` (from 1) of the token that follows |
@@ -127,6 +128,7 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             put("classes", classes.map(class).collect());
             put("grid", json!(found.grid));
             put("learned_tokens", found.tokens.into());
+            put("picture", base64::base64(found.picture.to_png().into_iter()).into());
         }
         TraceOutcome::Speech(found) => {
             put("text", found.text.clone().into());

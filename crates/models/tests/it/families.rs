@@ -367,8 +367,13 @@ fn decoders_of_sounds_and_images_step_as_the_full_pass_bit_for_bit() {
             }
             _ => continue,
         };
-        let decoding =
-            EncodedDecoding { decoder, parameters: &parameters, capture: &capture, encoded: &encoded };
+        let decoding = EncodedDecoding {
+            decoder,
+            parameters: &parameters,
+            capture: &capture,
+            encoded: &encoded,
+            watch: None,
+        };
         assert_steps(&name, &decoding, &target, all.value());
     }
 }

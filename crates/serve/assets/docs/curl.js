@@ -8,8 +8,10 @@ export function command(base, { method, path }, media, example) {
   } else if (media === "application/x-www-form-urlencoded") {
     parts.push(...Object.entries(example).map(([name, value]) => `--data-urlencode ${quoted(`${name}=${value}`)}`));
   } else if (media === "multipart/form-data") {
-    const value = (name, own) => (name === "file" ? "@letter.txt" : own);
+    const value = (name, own) => (name === "file" && !own.startsWith("@") ? "@letter.txt" : own);
     parts.push(...Object.entries(example).map(([name, own]) => `-F ${quoted(`${name}=${value(name, own)}`)}`));
+  } else if (media?.startsWith("image/")) {
+    parts.push(`-H 'Content-Type: ${media}'`, `--data-binary ${quoted(example)}`);
   } else if (media === "query") {
     const fields = Object.entries(example).map(([name, value]) => `--data-urlencode ${quoted(`${name}=${value}`)}`);
     parts.push("--get", ...fields);

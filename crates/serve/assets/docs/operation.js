@@ -8,6 +8,8 @@ const NAMES = {
   "application/json": "JSON",
   "application/x-www-form-urlencoded": "form",
   "multipart/form-data": "multipart",
+  "image/jpeg": "JPEG",
+  "image/png": "PNG",
 };
 
 /** The article of an endpoint. */

@@ -82,9 +82,14 @@ export class App {
     return this.model.task === "encoder";
   }
 
+  /** True for an image classifier. */
+  get isImage() {
+    return this.model.task === "image";
+  }
+
   /** The folder of the model's calls. */
   get calls() {
-    return { "language-model": "text/", encoder: "encoder/" }[this.model.task] ?? "";
+    return { "language-model": "text/", encoder: "encoder/", image: "image/" }[this.model.task] ?? "";
   }
 
   /** Translates and traces `{text, from, to, as_is, segment, beam_size, prefix}`. A new request cancels a running one. */
@@ -95,10 +100,11 @@ export class App {
     this.request = request;
     this.emit("started", request);
     try {
-      const path = { "language-model": "api/text", encoder: "api/encoder" }[this.model.task] ?? "api/translate";
+      const path = { "language-model": "api/text", encoder: "api/encoder", image: "api/image" }[this.model.task] ?? "api/translate";
       const found = await streamTrace(path, request, (growth) => this.emit("growth", growth), running.signal);
       if (this.running !== running) return;
       this.running = null;
+      if (found.trace) found.trace.request = request;
       this.show(found.trace, found.translation ?? null);
       this.emit("ended", null);
     } catch (error) {
@@ -116,7 +122,7 @@ export class App {
         new ApiError("this attention is not in the file", "Select it with --kind, --layers and --heads of polyhead inspect"),
       );
     }
-    return postAttention(this.calls, { ...tokensOf(trace), kind, layer, intervention: trace.json.intervention });
+    return postAttention(this.calls, { ...inputOf(trace), kind, layer, intervention: trace.json.intervention });
   }
 
   missingStates(trace) {
@@ -131,6 +137,11 @@ export class App {
   neurons(trace, site, signal) {
     return postNeurons(this.calls, { ...tokensOf(trace), ...site, intervention: trace.json.intervention }, signal);
   }
+}
+
+/** What a trace is of: an image, or tokens. */
+function inputOf(trace) {
+  return trace.json.picture ? { image: trace.json.request.image } : tokensOf(trace);
 }
 
 /** The tokens that a trace is of, as requests have them. */

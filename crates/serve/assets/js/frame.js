@@ -37,8 +37,8 @@ export function frame(app, views, sentence) {
     }),
   );
   const built = new Map();
-  const verb = app.model.task ? "read" : "decoded";
-  const blank = element("div", { class: "empty" }, element("p", {}, `Nothing to show: the model has not ${verb} a text.`));
+  const done = app.isImage ? "seen an image" : `${app.model.task ? "read" : "decoded"} a text`;
+  const blank = element("div", { class: "empty" }, element("p", {}, `Nothing to show: the model has not ${done}.`));
   let current = null;
 
   function show() {

@@ -7,6 +7,7 @@ import { errorText, getModel } from "./api.js";
 import { sentenceBar } from "./sentence.js";
 import { promptBar } from "./prompt.js";
 import { readerBar } from "./reader.js";
+import { imageBar } from "./image_bar.js";
 import { translateView } from "./views/translate.js";
 import { headsView } from "./views/heads.js";
 import { modelView } from "./views/model.js";
@@ -22,6 +23,8 @@ import { interveneTextView } from "./views/intervene_text.js";
 import { encoderView } from "./views/encoder.js";
 import { vectorsView } from "./views/vectors.js";
 import { interveneEncoderView } from "./views/intervene_encoder.js";
+import { imageView } from "./views/image.js";
+import { imageHeadsView } from "./views/image_heads.js";
 
 const views = [translateView, headsView, modelView, neuronsView, heatMapView, beamView, interveneView, lessonsView];
 
@@ -47,20 +50,26 @@ function encoderViews({ sites }) {
   return [encoderView, ...own, lessonsView];
 }
 
+/** The views of an image classifier. */
+const imageViews = [imageView, imageHeadsView, heatMapView];
+
 /** The views of the model of `app`. */
 function viewsOf(app) {
+  if (app.isImage) return imageViews;
   if (app.isText) return textViews(app.model);
   return app.isEncoder ? encoderViews(app.model) : views;
 }
 
 /** The input bar of the model of `app`. */
 function barOf(app) {
+  if (app.isImage) return imageBar(app);
   if (app.isText) return promptBar(app);
   return app.isEncoder ? readerBar(app) : sentenceBar(app);
 }
 
 /** What a page in a file knows about its model. */
 function described(model, trace) {
+  if (trace.picture) return { ...model, task: "image" };
   if (trace.head) return { ...model, task: "encoder", head: trace.head, mask: null };
   if (!trace.predictions) return model;
   const task = "language-model";

@@ -23,8 +23,9 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::call::{Call, Stop, StopOnDrop};
 use super::guard::{guard, with_security_headers};
+use super::image::BODY;
 use super::text::LineCallback;
-use super::{EncoderExplorer, Explorer, TextExplorer};
+use super::{EncoderExplorer, Explorer, ImageExplorer, TextExplorer};
 use crate::blocking::{blocking, blocking_if_large};
 use crate::front::ErrorResponse;
 use crate::front::body::{self, BodyLimits};
@@ -190,6 +191,17 @@ pub(super) fn encoder_routes(explorer: Arc<EncoderExplorer>, options: ExplorerOp
         .with_state(ExplorerState::new(source, options, limit))
 }
 
+/// All routes of an image classifier.
+pub(super) fn image_routes(explorer: Arc<ImageExplorer>, options: ExplorerOptions) -> Router {
+    let source: ExplorerSource<ImageExplorer> = Arc::new(move || Ok(explorer.clone()));
+    Router::new()
+        .route("/api/model", get(image_model))
+        .route("/api/image", post(image))
+        .route("/api/image/attention", post(image_attention))
+        .fallback(file)
+        .with_state(ExplorerState::new(source, options, BODY))
+}
+
 /// An error as a response.
 pub(super) fn error_response(status: StatusCode, error: &Error) -> Response {
     let body = json!({ "error": error.to_string(), "hint": error.hint() }).to_string();
@@ -316,6 +328,23 @@ async fn encoder_neurons(State(state): State<ExplorerState<EncoderExplorer>>, re
 
 async fn encoder_compare(State(state): State<ExplorerState<EncoderExplorer>>, request: Request) -> Response {
     answered(state, request, |explorer, request, call| explorer.compare(&request, call)).await
+}
+
+async fn image_model(State(state): State<ExplorerState<ImageExplorer>>) -> Response {
+    let work = move || Ok(serde_json::to_string(&(state.source)()?.model()).expect("plain values"));
+    json_or_error(blocking(work).await)
+}
+
+/// Sends the trace as a line of JSON, as the calls of other models do.
+async fn image(State(state): State<ExplorerState<ImageExplorer>>, request: Request) -> Response {
+    let work = |explorer: &ImageExplorer, request, _: LineCallback<'_>, call: &mut Call| {
+        explorer.trace(&request, call)
+    };
+    streamed(state, request, work).await
+}
+
+async fn image_attention(State(state): State<ExplorerState<ImageExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.attention(&request, call)).await
 }
 
 /// Streams what `work` says while it runs, and its JSON as the last line.

@@ -67,6 +67,8 @@ fn description(state: &ServerState) -> Value {
     let targets = languages.targets();
     let generators: Vec<String> = state.scheduler.language_models().into_iter().map(|own| own.name).collect();
     let encoders: Vec<String> = state.scheduler.encoders().into_iter().map(|own| own.name).collect();
+    let recognisers: Vec<String> = state.scheduler.speech_models().into_iter().map(|own| own.name).collect();
+    let classifiers: Vec<String> = state.scheduler.image_models().into_iter().map(|own| own.name).collect();
     for (name, values, is_open) in [
         // Models that do not declare their languages accept any code.
         ("SourceCode", json!(sources), targets.is_empty()),
@@ -74,6 +76,8 @@ fn description(state: &ServerState) -> Value {
         ("ModelName", json!(models), models.is_empty()),
         ("LanguageModelName", json!(generators), generators.is_empty()),
         ("EncoderName", json!(encoders), encoders.is_empty()),
+        ("SpeechModelName", json!(recognisers), recognisers.is_empty()),
+        ("ImageModelName", json!(classifiers), classifiers.is_empty()),
     ] {
         if is_open {
             if let Some(schema) = schemas[name].as_object_mut() {
@@ -107,6 +111,9 @@ fn description(state: &ServerState) -> Value {
     }
     let others = limits.inputs.saturating_sub(1);
     set(schemas, "/SimilarityRequest/properties/inputs/properties/sentences/maxItems", others);
+    for schema in ["TranscriptionRequest", "SpeechTranslationRequest"] {
+        set(schemas, &format!("/{schema}/properties/beam_size/maximum"), limits.beam_size);
+    }
     for schema in ["CompletionRequest", "ChatRequest"] {
         set(schemas, &format!("/{schema}/properties/n/maximum"), limits.samples);
         for field in ["max_tokens", "max_completion_tokens", "min_tokens", "no_repeat_ngram"] {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::encoder::EncoderGauges;
+use super::media_counters;
 use super::scheduler::{Scheduler, SchedulerGauges};
 use crate::front::listen::Connections;
 use crate::front::metrics::{MetricInfo, MetricKind, Metrics};
@@ -48,6 +49,7 @@ pub(super) fn add(metrics: &Metrics, scheduler: &Arc<Scheduler>, connections: &A
     if !scheduler.encoders().is_empty() {
         EncoderGauges::add_to(metrics, scheduler);
     }
+    media_counters::add(metrics, scheduler);
     let open = connections.clone();
     let about = MetricInfo { name: "polyhead_connections", help: "Open connections.", labels: &[] };
     metrics.callback(about, MetricKind::Gauge, move || Some(open.open() as f64));

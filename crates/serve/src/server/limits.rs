@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Limits on one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestLimits {
     /// Bytes of a request without a file; default: 1 MiB.
     pub body: usize,
@@ -33,9 +33,15 @@ pub struct RequestLimits {
     pub attention_sentences: usize,
     /// Tokens of such a sentence; default: 128.
     pub attention_tokens: usize,
+    /// Bytes of a request with a sound; default: 25 MiB, as at OpenAI.
+    pub sound: usize,
+    /// Seconds of a sound; default: an hour.
+    pub sound_seconds: f64,
+    /// Millions of pixels of an image; default: 64.
+    pub megapixels: f64,
     /// Time limit of a request; default: 30 s.
     pub deadline: Duration,
-    /// Time limit of a file; default: 10 minutes.
+    /// Time limit of a file or a sound; default: 10 minutes.
     pub file_deadline: Duration,
 }
 
@@ -56,6 +62,9 @@ impl Default for RequestLimits {
             samples: 16,
             attention_sentences: 4,
             attention_tokens: 128,
+            sound: 25 << 20,
+            sound_seconds: polyhead_engine::speech::MOST_SECONDS,
+            megapixels: polyhead_engine::image::ImageLimits::default().max_megapixels,
             deadline: Duration::from_secs(30),
             file_deadline: Duration::from_secs(600),
         }

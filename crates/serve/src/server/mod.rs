@@ -9,7 +9,9 @@
 //!    stores translated files.
 //! 4. `openai/` has the calls for language models, `generation/` their running batches.
 //! 5. `encoder/` queues texts for encoders beside sentences (`work.rs`); `openai/embeddings.rs` and `tei/` have the calls.
-//! 6. `admission.rs` checks API keys and rates, `memory_plan.rs` divides the memory, and `lifecycle.rs` runs it all: [`Server`].
+//! 6. `speech/` takes steps of transcriptions in the same queue, and `images/` classifies images; `openai/audio.rs` and `image_api.rs` have
+//!    the calls.
+//! 7. `admission.rs` checks API keys and rates, `memory_plan.rs` divides the memory, and `lifecycle.rs` runs it all: [`Server`].
 
 mod about;
 mod admission;
@@ -21,11 +23,14 @@ mod encoder;
 pub mod files;
 mod gauges;
 mod generation;
+mod image_api;
+mod images;
 mod language_set;
 mod lexical;
 mod libre;
 mod lifecycle;
 pub mod limits;
+mod media_counters;
 mod memory_plan;
 mod model_forecast;
 pub mod model_registry;
@@ -36,6 +41,7 @@ pub mod request;
 pub mod routes;
 pub mod scheduler;
 mod signals;
+mod speech;
 mod stream;
 mod tei;
 mod v1;
@@ -46,11 +52,14 @@ pub use admission::AdmissionOptions;
 pub use encoder::{EncoderEntry, EncoderGauges, LoadedEncoder};
 pub use files::{FilesOptions, TranslatedFiles};
 pub use generation::{GenerationGauges, LoadedGenerator};
+pub use images::{ImageEntry, LoadedImages};
 pub use lifecycle::{ServeOptions, Server};
 pub use limits::RequestLimits;
+pub use media_counters::MediaGauges;
 pub use model_registry::{LanguageAnswer, LanguageModelEntry, LoadedModel, ModelEntry, ModelFolder};
 pub use request::TranslationRequest;
 pub use routes::{Entry, Gate, KeyPolicy, ServerState, routes};
 pub use scheduler::{
     Client, FinishedSentence, RequestOptions, Scheduler, SchedulerGauges, SchedulerOptions, TranslationResult,
 };
+pub use speech::{LoadedSpeech, SpeechEntry};

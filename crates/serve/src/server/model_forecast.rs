@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use polyhead_engine::encoder::EncoderSummary;
+use polyhead_engine::image::ImageSummary;
+use polyhead_engine::speech::SpeechSummary;
 use polyhead_models::checkpoint::read_config;
 use polyhead_models::{ModelConfig, View};
 use polyhead_tensor::{Dtype, Parameters};
@@ -11,6 +13,11 @@ use polyhead_tensor::{Dtype, Parameters};
 pub(super) fn language_model(folder: &Path) -> Option<ModelConfig> {
     let (config, _) = read_config(folder).ok()?;
     (config.view() == View::LanguageModel).then_some(config)
+}
+
+/// What the model of a folder can do; `None` if its config cannot be read.
+pub(super) fn view(folder: &Path) -> Option<View> {
+    Some(read_config(folder).ok()?.0.view())
 }
 
 /// True for a folder with an encoder.
@@ -32,6 +39,16 @@ pub(super) fn encoder_forecast(summary: &EncoderSummary, dtype: Dtype, threads: 
     let tokens = summary.max_len.clamp(512, 8192);
     let states = STATE_BYTES * summary.d_model * tokens * threads;
     parameter_bytes(&summary.folder, summary.n_parameters as u64, dtype) + states as u64
+}
+
+/// Estimated bytes of a loaded speech recogniser. The states of a window are memory of its request.
+pub(super) fn speech_forecast(summary: &SpeechSummary, dtype: Dtype) -> u64 {
+    parameter_bytes(&summary.folder, summary.n_parameters as u64, dtype)
+}
+
+/// Estimated bytes of a loaded image classifier. The states of an image are memory of its request.
+pub(super) fn image_forecast(summary: &ImageSummary, dtype: Dtype) -> u64 {
+    parameter_bytes(&summary.folder, summary.n_parameters as u64, dtype)
 }
 
 /// Bytes for each token and number of its state while a batch of texts is encoded.

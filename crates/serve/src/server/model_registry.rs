@@ -1,4 +1,4 @@
-//! The model registry: translators, language models and encoders are loaded on demand, and unloaded when another needs the memory.
+//! The model registry: models of all kinds are loaded on demand, and unloaded when another needs the memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::StatusCode;
 use polyhead_engine::encoder::EncoderSummary;
+use polyhead_engine::image::ImageSummary;
+use polyhead_engine::speech::SpeechSummary;
+use polyhead_models::View;
 use polyhead_models::checkpoint::read_config;
 use polyhead_tensor::{Dtype, Parameters};
 use polyhead_text::language::Identifier;
@@ -15,8 +18,13 @@ use serde::Serialize;
 
 use super::encoder::{EncoderEntry, EncoderUse, LoadedEncoder};
 use super::generation::{GenerationPool, LoadedGenerator};
-use super::model_forecast::{encoder_forecast, forecast, generator_forecast, is_encoder, language_model};
-use super::model_slot::{ModelSlot, Served, least_used, unload_used};
+use super::images::{ImageEntry, LoadedImages};
+use super::model_forecast::{
+    encoder_forecast, forecast, generator_forecast, image_forecast, is_encoder, language_model,
+    speech_forecast, view,
+};
+use super::model_slot::{AnySlot, ModelSlot, Served};
+use super::speech::{LoadedSpeech, SpeechEntry};
 use crate::front::ErrorResponse;
 use crate::front::fields::quoted;
 use crate::front::process::resident_bytes;
@@ -53,6 +61,10 @@ pub(crate) struct ModelRegistry {
     /// The language models.
     generators: Vec<ModelSlot<LoadedGenerator>>,
     encoders: Vec<ModelSlot<LoadedEncoder>>,
+    /// The speech recognisers.
+    recognisers: Vec<ModelSlot<LoadedSpeech>>,
+    /// The image classifiers.
+    classifiers: Vec<ModelSlot<LoadedImages>>,
     pool: Arc<GenerationPool>,
     options: LoadOptions,
     /// Memory limit of the process in bytes.
@@ -103,9 +115,7 @@ impl Served for LoadedGenerator {
     }
 
     fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
-        let LoadOptions { device, dtype, .. } = registry.options.clone();
-        let options = polyhead_engine::LoadOptions { device, dtype };
-        Self::load((&model.name, &model.folder), &options, &registry.pool)
+        Self::load((&model.name, &model.folder), &registry.engine_options(), &registry.pool)
     }
 
     fn unload(self) {
@@ -121,9 +131,35 @@ impl Served for LoadedEncoder {
     }
 
     fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
-        let LoadOptions { device, dtype, .. } = registry.options.clone();
-        let options = polyhead_engine::LoadOptions { device, dtype };
-        Self::load((&model.name, &model.folder), &options, registry.count())
+        Self::load((&model.name, &model.folder), &registry.engine_options(), registry.count())
+    }
+
+    fn unload(self) {}
+}
+
+impl Served for LoadedSpeech {
+    type About = Arc<SpeechSummary>;
+
+    fn about(folder: &Path) -> Result<Self::About> {
+        Ok(Arc::new(SpeechSummary::of_folder(folder)?))
+    }
+
+    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
+        Self::load((&model.name, &model.folder), &registry.engine_options())
+    }
+
+    fn unload(self) {}
+}
+
+impl Served for LoadedImages {
+    type About = Arc<ImageSummary>;
+
+    fn about(folder: &Path) -> Result<Self::About> {
+        Ok(Arc::new(ImageSummary::of_folder(folder)?))
+    }
+
+    fn load(model: &ModelFolder, registry: &ModelRegistry) -> Result<Self> {
+        Self::load((&model.name, &model.folder), &registry.engine_options(), registry.count())
     }
 
     fn unload(self) {}
@@ -177,6 +213,7 @@ impl ModelRegistry {
         pool: Arc<GenerationPool>,
     ) -> Result<Self> {
         let (mut slots, mut generators, mut encoders) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut recognisers, mut classifiers) = (Vec::new(), Vec::new());
         for (index, model) in models.iter().enumerate() {
             if models[..index].iter().any(|other| other.name == model.name) {
                 let message = format!("two models called {:?}, expected different names", model.name);
@@ -189,27 +226,55 @@ impl ModelRegistry {
                 let summary = EncoderSummary::of_folder(&model.folder)?;
                 encoders
                     .push(ModelSlot::new(model, encoder_forecast(&summary, options.dtype, pool.threads))?);
+            } else if view(&model.folder) == Some(View::Speech) {
+                let bytes = speech_forecast(&SpeechSummary::of_folder(&model.folder)?, options.dtype);
+                recognisers.push(ModelSlot::new(model, bytes)?);
+            } else if view(&model.folder) == Some(View::Image) {
+                let bytes = image_forecast(&ImageSummary::of_folder(&model.folder)?, options.dtype);
+                classifiers.push(ModelSlot::new(model, bytes)?);
             } else {
                 slots.push(ModelSlot::new(model, forecast(&model.folder))?);
             }
         }
         let (loading, serial) = (Mutex::new(()), AtomicU64::new(0));
-        let registry = Self { slots, generators, encoders, pool, options, max_memory, loading, serial };
-        for (folder, bytes) in registry
-            .slots
-            .iter()
-            .map(ModelSlot::forecast)
-            .chain(registry.generators.iter().map(ModelSlot::forecast))
-            .chain(registry.encoders.iter().map(ModelSlot::forecast))
-        {
+        let registry = Self {
+            slots,
+            generators,
+            encoders,
+            recognisers,
+            classifiers,
+            pool,
+            options,
+            max_memory,
+            loading,
+            serial,
+        };
+        for slot in registry.all() {
+            let (folder, bytes) = slot.forecast();
             registry.check_memory(folder, bytes)?;
         }
         if let Some(first) = models.first() {
             load_first(&registry.slots, first, &registry)?;
             load_first(&registry.generators, first, &registry)?;
             load_first(&registry.encoders, first, &registry)?;
+            load_first(&registry.recognisers, first, &registry)?;
+            load_first(&registry.classifiers, first, &registry)?;
         }
         Ok(registry)
+    }
+
+    /// The slots of all kinds.
+    fn all(&self) -> impl Iterator<Item = &dyn AnySlot> {
+        fn any<T: Served>(slots: &[ModelSlot<T>]) -> impl Iterator<Item = &dyn AnySlot> {
+            slots.iter().map(|slot| slot as &dyn AnySlot)
+        }
+        let texts = any(&self.slots).chain(any(&self.generators)).chain(any(&self.encoders));
+        texts.chain(any(&self.recognisers)).chain(any(&self.classifiers))
+    }
+
+    fn engine_options(&self) -> polyhead_engine::LoadOptions {
+        let LoadOptions { device, dtype, .. } = self.options.clone();
+        polyhead_engine::LoadOptions { device, dtype }
     }
 
     /// Compute dtype of the models.
@@ -377,11 +442,9 @@ impl ModelRegistry {
 
     /// Unloads the least recently used model that no request holds; false if there is none.
     pub(crate) fn unload_one(&self) -> bool {
-        let least = [least_used(&self.slots), least_used(&self.generators), least_used(&self.encoders)];
-        let Some(used) = least.into_iter().flatten().min() else { return false };
-        unload_used(&self.slots, used);
-        unload_used(&self.generators, used);
-        unload_used(&self.encoders, used);
+        let least = self.all().filter_map(|slot| Some((slot.idle()?, slot))).min_by_key(|(used, _)| *used);
+        let Some((_, slot)) = least else { return false };
+        slot.unload();
         polyhead_tensor::pool::clear();
         true
     }
@@ -396,8 +459,11 @@ impl ModelRegistry {
         let translators = self.read_again(&self.slots)?;
         let generators = self.read_again(&self.generators)?;
         let encoders = self.read_again(&self.encoders)?;
-        let count = replace(&self.slots, translators) + replace(&self.generators, generators);
-        Ok(count + replace(&self.encoders, encoders))
+        let recognisers = self.read_again(&self.recognisers)?;
+        let classifiers = self.read_again(&self.classifiers)?;
+        let texts = replace(&self.slots, translators) + replace(&self.generators, generators);
+        let media = replace(&self.recognisers, recognisers) + replace(&self.classifiers, classifiers);
+        Ok(texts + replace(&self.encoders, encoders) + media)
     }
 
     /// Reads folders again, and loads the models that are loaded.
@@ -460,11 +526,71 @@ impl ModelRegistry {
     /// All encoders.
     pub(crate) fn encoders(&self) -> Vec<EncoderEntry> {
         let entry = |slot: &ModelSlot<LoadedEncoder>| {
-            let state = slot.lock();
-            let is_loaded = state.loaded.is_some();
-            EncoderEntry { name: slot.model.name.clone(), is_loaded, summary: state.about.clone() }
+            let (name, is_loaded, summary) = slot.entry();
+            EncoderEntry { name, is_loaded, summary }
         };
         self.encoders.iter().map(entry).collect()
+    }
+
+    /// All speech recognisers.
+    pub(crate) fn speech_models(&self) -> Vec<SpeechEntry> {
+        let entry = |slot: &ModelSlot<LoadedSpeech>| {
+            let (name, is_loaded, summary) = slot.entry();
+            SpeechEntry { name, is_loaded, summary }
+        };
+        self.recognisers.iter().map(entry).collect()
+    }
+
+    /// All image classifiers.
+    pub(crate) fn image_models(&self) -> Vec<ImageEntry> {
+        let entry = |slot: &ModelSlot<LoadedImages>| {
+            let (name, is_loaded, summary) = slot.entry();
+            ImageEntry { name, is_loaded, summary }
+        };
+        self.classifiers.iter().map(entry).collect()
+    }
+
+    /// What is known of a speech recogniser by its name, default: the first.
+    pub(crate) fn speech_summary(&self, name: Option<&str>) -> Result<Arc<SpeechSummary>> {
+        Ok(self.named(&self.recognisers, name, View::Speech)?.entry().2)
+    }
+
+    /// A speech recogniser by its name, default: the first; loaded if necessary.
+    pub(crate) fn speech(&self, name: Option<&str>) -> Result<Arc<LoadedSpeech>> {
+        self.loaded_in(self.named(&self.recognisers, name, View::Speech)?)
+    }
+
+    /// What is known of an image classifier by its name, default: the first.
+    pub(crate) fn image_summary(&self, name: Option<&str>) -> Result<Arc<ImageSummary>> {
+        Ok(self.named(&self.classifiers, name, View::Image)?.entry().2)
+    }
+
+    /// An image classifier by its name, default: the first; loaded if necessary.
+    pub(crate) fn images(&self, name: Option<&str>) -> Result<Arc<LoadedImages>> {
+        self.loaded_in(self.named(&self.classifiers, name, View::Image)?)
+    }
+
+    /// The slot of this name among those of one kind, default: the first; 404 if there is none.
+    fn named<'a, T: Served>(
+        &self,
+        slots: &'a [ModelSlot<T>],
+        name: Option<&str>,
+        kind: View,
+    ) -> Result<&'a ModelSlot<T>> {
+        if let Some(found) = slots.iter().find(|slot| name.is_none_or(|name| slot.model.name == name)) {
+            return Ok(found);
+        }
+        let known: Vec<&str> = slots.iter().map(|slot| slot.model.name.as_str()).collect();
+        let (known, kind) = (known.join(", "), kind.name());
+        let name = name.unwrap_or_default();
+        let found = if slots.is_empty() {
+            format!("this server has no model that is {kind}")
+        } else if self.all().any(|slot| slot.name() == name) {
+            format!("model {} is not {kind}, expected one of {known}", quoted(name))
+        } else {
+            format!("no model {}, expected one of {known}", quoted(name))
+        };
+        Err(Error::Refused(ErrorResponse::new(StatusCode::NOT_FOUND, found, "/v1/models lists all models")))
     }
 
     /// Unloads all language models, once their texts are finished or abandoned.
@@ -474,9 +600,7 @@ impl ModelRegistry {
 
     /// Estimated bytes of all loaded models.
     pub(crate) fn bytes(&self) -> u64 {
-        let translators: u64 = self.slots.iter().map(ModelSlot::loaded_bytes).sum();
-        let encoders: u64 = self.encoders.iter().map(ModelSlot::loaded_bytes).sum();
-        translators + encoders + self.generators.iter().map(ModelSlot::loaded_bytes).sum::<u64>()
+        self.all().map(AnySlot::loaded_bytes).sum()
     }
 
     /// The next value of the counter.

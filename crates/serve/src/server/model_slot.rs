@@ -45,14 +45,10 @@ impl<T: Served> ModelSlot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its folder, and its estimated bytes while it is loaded.
-    pub(super) fn forecast(&self) -> (&Path, u64) {
-        (&self.model.folder, self.lock().bytes)
-    }
-
-    pub(super) fn loaded_bytes(&self) -> u64 {
+    /// Its name, whether it is loaded, and what is known of it.
+    pub(super) fn entry(&self) -> (String, bool, T::About) {
         let state = self.lock();
-        if state.loaded.is_some() { state.bytes } else { 0 }
+        (self.model.name.clone(), state.loaded.is_some(), state.about.clone())
     }
 
     /// The model if it is loaded; marks it as used at `now`.
@@ -61,29 +57,46 @@ impl<T: Served> ModelSlot<T> {
         state.used = now;
         state.loaded.clone()
     }
+}
 
+/// A slot of a model of any kind.
+pub(super) trait AnySlot {
+    /// Name of the model.
+    fn name(&self) -> &str;
+    /// Its folder, and its estimated bytes while it is loaded.
+    fn forecast(&self) -> (&Path, u64);
+    /// Estimated bytes if it is loaded, else 0.
+    fn loaded_bytes(&self) -> u64;
     /// Time of its last use if it is loaded and no request holds it; else it would stay in memory anyway.
-    pub(super) fn idle(&self) -> Option<u64> {
+    fn idle(&self) -> Option<u64>;
+    /// Unloads it; requests that hold it finish.
+    fn unload(&self);
+}
+
+impl<T: Served> AnySlot for ModelSlot<T> {
+    fn name(&self) -> &str {
+        &self.model.name
+    }
+
+    fn forecast(&self) -> (&Path, u64) {
+        (&self.model.folder, self.lock().bytes)
+    }
+
+    fn loaded_bytes(&self) -> u64 {
+        let state = self.lock();
+        if state.loaded.is_some() { state.bytes } else { 0 }
+    }
+
+    fn idle(&self) -> Option<u64> {
         let state = self.lock();
         let is_idle = state.loaded.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) == 1);
         is_idle.then_some(state.used)
     }
 
-    /// Unloads it; requests that hold it finish.
-    pub(super) fn unload(&self) {
+    fn unload(&self) {
         let loaded = self.lock().loaded.take();
         if let Some(model) = loaded.and_then(Arc::into_inner) {
             model.unload();
         }
     }
-}
-
-/// The least time of the last use of models that no request holds.
-pub(super) fn least_used<T: Served>(slots: &[ModelSlot<T>]) -> Option<u64> {
-    slots.iter().filter_map(ModelSlot::idle).min()
-}
-
-/// Unloads the model that was used at this time, if it is one of these.
-pub(super) fn unload_used<T: Served>(slots: &[ModelSlot<T>], used: u64) {
-    slots.iter().filter(|slot| slot.idle() == Some(used)).for_each(ModelSlot::unload);
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
@@ -18,9 +19,9 @@ use super::files::{FilesOptions, TranslatedFiles};
 use super::language_set::LanguageSet;
 use super::limits::RequestLimits;
 use super::scheduler::{Client, Scheduler};
-use super::{about, libre, openai, tei, v1};
+use super::{about, image_api, libre, openai, tei, v1};
 use crate::Error;
-use crate::front::body::BodyLimits;
+use crate::front::body::{self, BodyLimits};
 use crate::front::budget::{MemoryBudget, MemoryReservation};
 use crate::front::fields::Fields;
 use crate::front::form::{KnownFields, UnknownFields};
@@ -42,6 +43,9 @@ pub const ROUTES: &[(&str, &[&str])] = &[
     ("/v1/completions", &["post"]),
     ("/v1/chat/completions", &["post"]),
     ("/v1/embeddings", &["post"]),
+    ("/v1/audio/transcriptions", &["post"]),
+    ("/v1/audio/translations", &["post"]),
+    ("/classify", &["post"]),
     ("/embed", &["post"]),
     ("/embed_all", &["post"]),
     ("/rerank", &["post"]),
@@ -169,6 +173,8 @@ impl ServerState {
             self.scheduler.models().iter().any(|model| model.is_loaded)
                 || self.scheduler.language_models().iter().any(|model| model.is_loaded)
                 || self.scheduler.encoders().iter().any(|model| model.is_loaded)
+                || self.scheduler.speech_models().iter().any(|model| model.is_loaded)
+                || self.scheduler.image_models().iter().any(|model| model.is_loaded)
         };
         self.is_open.load(Ordering::Relaxed) && is_loaded()
     }
@@ -190,6 +196,23 @@ impl ServerState {
         let client = self.gate.admit(entry, fields.text("api_key")?)?;
         memory.give_to(&client);
         Ok(ReadRequest { parts, fields, client, memory })
+    }
+
+    /// The same for a request whose body is a file; its fields are in the query.
+    pub(super) async fn read_file(
+        &self,
+        request: Request,
+        limit: usize,
+    ) -> Result<(ReadRequest, Bytes), ErrorResponse> {
+        let (parts, body) = request.into_parts();
+        let entry = self.gate.enter(&parts)?;
+        self.scheduler.check_memory()?;
+        let limits = BodyLimits { body: limit, budget: self.memory.clone(), client: entry.client.clone() };
+        let (bytes, mut memory) = body::read(&parts.headers, body, &limits).await?;
+        let fields = form::urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
+        let client = self.gate.admit(entry, fields.text("api_key")?)?;
+        memory.give_to(&client);
+        Ok((ReadRequest { parts, fields, client, memory }, bytes))
     }
 
     /// The known fields of a call, with as many values as texts are allowed.
@@ -218,6 +241,16 @@ pub(super) struct ReadRequest {
     pub(super) memory: MemoryReservation,
 }
 
+/// Changes a reservation; an error that says how much is too much for one client. `what` it is for is named in the error.
+pub(super) fn reserve(memory: &mut MemoryReservation, bytes: usize, what: &str) -> Result<(), Error> {
+    let most = memory.largest();
+    if bytes > most {
+        let [found, limit] = [bytes, most].map(|bytes| format!("{} MiB", bytes.div_ceil(1 << 20)));
+        return Err(Error::TooLarge { found: format!("about {found} of memory for {what}"), limit });
+    }
+    Ok(memory.resize(bytes)?)
+}
+
 /// Bytes of memory for each byte of text while it is translated: the text in its document, in chunks, in sentences and as a
 /// cache key, and its translations in the same.
 const TEXT_MEMORY: usize = 16;
@@ -239,8 +272,16 @@ impl fmt::Debug for ServerState {
 /// All routes of the server except the explorer's.
 pub fn routes(state: Arc<ServerState>) -> Router {
     // The explorer of translators is at the same path.
-    let has_root = !state.scheduler.translates() && !state.scheduler.encoders().is_empty();
-    let root = if has_root { Router::new().route("/", post(tei::root)) } else { Router::new() };
+    let scheduler = &state.scheduler;
+    let root = if scheduler.translates() {
+        Router::new()
+    } else if !scheduler.encoders().is_empty() {
+        Router::new().route("/", post(tei::root))
+    } else if !scheduler.image_models().is_empty() {
+        Router::new().route("/", post(image_api::classify))
+    } else {
+        Router::new()
+    };
     Router::new()
         .merge(root)
         .route("/translate", post(libre::translate).get(libre::translate))
@@ -255,6 +296,9 @@ pub fn routes(state: Arc<ServerState>) -> Router {
         .route("/v1/completions", post(openai::completions))
         .route("/v1/chat/completions", post(openai::chat))
         .route("/v1/embeddings", post(openai::embeddings))
+        .route("/v1/audio/transcriptions", post(openai::transcriptions))
+        .route("/v1/audio/translations", post(openai::translations))
+        .route("/classify", post(image_api::classify))
         .route("/embed", post(tei::embed))
         .route("/embed_all", post(tei::embed_all))
         .route("/rerank", post(tei::rerank))

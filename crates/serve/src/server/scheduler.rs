@@ -1,5 +1,5 @@
 //! The scheduler: splits texts into sentences, answers from the cache or queues them for batched translation, and joins the
-//! translated sentences into texts. Texts for encoders (`encoder/`) wait in the same queue.
+//! translated sentences into texts. Texts for encoders (`encoder/`), images (`images/`) and sounds (`speech/`) wait in the same queue.
 //!
 //! Every translation equals that of `polyhead translate`: the translation of a sentence depends on nothing else in its batch.
 
@@ -9,18 +9,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use polyhead_engine::image::ImageSummary;
+use polyhead_engine::speech::SpeechSummary;
 use polyhead_translate::{LoadOptions, RoutedSentence, TextPlan, TranslateOptions, Translation};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::cache::Cache;
-use super::encoder::{EncoderEntry, EncoderGauges};
+use super::encoder::{EncoderCounters, EncoderEntry, EncoderGauges};
 use super::generation::{GenerationCounters, GenerationGauges, GenerationPool, LoadedGenerator};
+use super::images::ImageEntry;
+use super::media_counters::{MediaCounters, MediaGauges};
 use super::memory_plan::MemoryPlan;
 use super::model_registry::{
     LanguageAnswer, LanguageModelEntry, LoadedModel, ModelEntry, ModelFolder, ModelRegistry,
 };
 use super::queue::{Queue, QueueFull, QueueOptions, Waiting};
 use super::request::TranslationRequest;
+use super::speech::SpeechEntry;
 use super::work::QueuedWork;
 pub use super::worker_pool::RequestOptions;
 use super::worker_pool::{CacheKey, Counters, QueuedSentence, SentenceResult, SpeedMeter, WorkerPool, work};
@@ -140,13 +145,21 @@ impl Scheduler {
         let n_generators = registry.language_models().len();
         let kinds = usize::from(registry.translates()) + usize::from(n_generators > 0);
         let plan = MemoryPlan::new(max_memory, options.cache_bytes.saturating_mul(kinds), registry.bytes());
-        let plan = if n_generators > 0 { plan.with_free_memory() } else { plan };
+        let has_media = !registry.speech_models().is_empty() || !registry.image_models().is_empty();
+        let plan = if n_generators > 0 || has_media { plan.with_free_memory() } else { plan };
         let cache_bytes = plan.cache / kinds.max(1);
         generation.cache_bytes.store(cache_bytes / n_generators.max(1), Ordering::Relaxed);
         let cache = Mutex::new(Cache::new(cache_bytes));
         let memory = Arc::new(MemoryBudget::new(plan.waiting(registry.bytes())));
-        let (counters, encoder_counters, busy) = Default::default();
-        let pool = Arc::new(WorkerPool { queue, cache, counters, encoder_counters, busy });
+        let pool = Arc::new(WorkerPool {
+            queue,
+            cache,
+            counters: Counters::default(),
+            encoder_counters: EncoderCounters::default(),
+            image_counters: MediaCounters::default(),
+            speech_counters: MediaCounters::default(),
+            busy: AtomicUsize::new(0),
+        });
         let mut workers = Vec::new();
         for number in 0..threads {
             let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build();
@@ -328,7 +341,8 @@ impl Scheduler {
 
     /// Work per second of all threads together, as the queue estimates work; none before there was enough of it.
     fn measured_speed(&self) -> Option<f64> {
-        self.speed(&[&self.pool.counters.meter, &self.pool.encoder_counters.meter])
+        let WorkerPool { counters, encoder_counters, image_counters, speech_counters, .. } = &*self.pool;
+        self.speed(&[&counters.meter, &encoder_counters.meter, &image_counters.meter, &speech_counters.meter])
     }
 
     fn speed(&self, meters: &[&SpeedMeter]) -> Option<f64> {
@@ -375,6 +389,42 @@ impl Scheduler {
     /// All encoders.
     pub fn encoders(&self) -> Vec<EncoderEntry> {
         self.registry.encoders()
+    }
+
+    /// All speech recognisers.
+    pub fn speech_models(&self) -> Vec<SpeechEntry> {
+        self.registry.speech_models()
+    }
+
+    /// All image classifiers.
+    pub fn image_models(&self) -> Vec<ImageEntry> {
+        self.registry.image_models()
+    }
+
+    /// What is known of a speech recogniser without its weights, by its name, default: the first.
+    ///
+    /// # Errors
+    /// 404 if no model has this name.
+    pub(crate) fn speech_summary(&self, model: Option<&str>) -> Result<Arc<SpeechSummary>> {
+        self.registry.speech_summary(model)
+    }
+
+    /// The same of an image classifier.
+    ///
+    /// # Errors
+    /// 404 if no model has this name.
+    pub(crate) fn image_summary(&self, model: Option<&str>) -> Result<Arc<ImageSummary>> {
+        self.registry.image_summary(model)
+    }
+
+    /// Totals of transcriptions.
+    pub fn speech_gauges(&self) -> MediaGauges {
+        self.pool.speech_counters.gauges()
+    }
+
+    /// Totals of image classification.
+    pub fn image_gauges(&self) -> MediaGauges {
+        self.pool.image_counters.gauges()
     }
 
     /// Totals of encoders.

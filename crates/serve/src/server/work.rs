@@ -1,7 +1,10 @@
-//! What worker threads do: sentences to translate, and texts for encoders, in one queue with the same turns.
+//! What worker threads do: sentences to translate, texts for encoders, images to classify and steps of transcriptions, in one queue with
+//! the same turns.
 
 use super::encoder::{EncoderOutput, QueuedText};
+use super::images::QueuedImage;
 use super::queue::QueueItem;
+use super::speech::QueuedSound;
 use super::worker_pool::{QueuedSentence, RequestOptions};
 
 /// An item of the queue.
@@ -11,6 +14,10 @@ pub(crate) enum QueuedWork {
     Sentence(QueuedSentence),
     /// A text for an encoder.
     Text(QueuedText),
+    /// An image to classify.
+    Image(QueuedImage),
+    /// A step of a transcription.
+    Sound(QueuedSound),
 }
 
 /// Items with equal keys may share a batch.
@@ -20,6 +27,10 @@ pub(crate) enum WorkKey {
     Sentence(u64, RequestOptions),
     /// The serial number of the model, and what is computed.
     Text(u64, EncoderOutput),
+    /// The serial number of the model.
+    Image(u64),
+    /// The number of the request: a batch has one sound.
+    Sound(u64),
 }
 
 impl QueueItem for QueuedWork {
@@ -29,6 +40,8 @@ impl QueueItem for QueuedWork {
         match self {
             Self::Sentence(sentence) => WorkKey::Sentence(sentence.key.serial, sentence.key.options.clone()),
             Self::Text(text) => WorkKey::Text(text.loaded.serial, text.output),
+            Self::Image(image) => WorkKey::Image(image.loaded.serial),
+            Self::Sound(sound) => WorkKey::Sound(sound.request),
         }
     }
 
@@ -36,6 +49,8 @@ impl QueueItem for QueuedWork {
         match self {
             Self::Sentence(sentence) => sentence.tokens(),
             Self::Text(text) => text.tokens(),
+            Self::Image(image) => image.tokens(),
+            Self::Sound(sound) => sound.tokens(),
         }
     }
 
@@ -43,6 +58,8 @@ impl QueueItem for QueuedWork {
         match self {
             Self::Sentence(sentence) => sentence.work,
             Self::Text(text) => text.tokens(),
+            Self::Image(image) => image.work(),
+            Self::Sound(sound) => sound.tokens(),
         }
     }
 
@@ -50,6 +67,8 @@ impl QueueItem for QueuedWork {
         match self {
             Self::Sentence(sentence) => sentence.is_abandoned(),
             Self::Text(text) => text.is_abandoned(),
+            Self::Image(image) => image.is_abandoned(),
+            Self::Sound(sound) => sound.is_abandoned(),
         }
     }
 }
@@ -58,19 +77,31 @@ impl QueueItem for QueuedWork {
 pub(crate) enum WorkBatch {
     Sentences(Vec<QueuedSentence>),
     Texts(Vec<QueuedText>),
+    Images(Vec<QueuedImage>),
+    Sounds(Vec<QueuedSound>),
 }
 
 impl WorkBatch {
     pub(crate) fn new(items: Vec<QueuedWork>) -> Self {
-        let (mut sentences, mut texts) = (Vec::new(), Vec::new());
+        let (mut sentences, mut texts, mut images, mut sounds) =
+            <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
         for item in items {
             match item {
                 QueuedWork::Sentence(sentence) => sentences.push(sentence),
                 QueuedWork::Text(text) => texts.push(text),
+                QueuedWork::Image(image) => images.push(image),
+                QueuedWork::Sound(sound) => sounds.push(sound),
             }
         }
-        // Their keys are equal.
-        debug_assert!(sentences.is_empty() || texts.is_empty());
-        if texts.is_empty() { Self::Sentences(sentences) } else { Self::Texts(texts) }
+        // Their keys are equal, so all but one are empty.
+        if !texts.is_empty() {
+            Self::Texts(texts)
+        } else if !images.is_empty() {
+            Self::Images(images)
+        } else if !sounds.is_empty() {
+            Self::Sounds(sounds)
+        } else {
+            Self::Sentences(sentences)
+        }
     }
 }

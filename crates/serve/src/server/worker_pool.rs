@@ -1,4 +1,5 @@
-//! The worker threads: each takes batches from the queue, and translates sentences or encodes texts on one CPU core.
+//! The worker threads: each takes batches from the queue, and translates sentences, encodes texts, classifies images or transcribes a
+//! window of a sound on one CPU core.
 //!
 //! A batch on one thread is decoded without any synchronisation between threads. A single sentence is, too: sharing its
 //! small operations between threads takes longer than running them on one.
@@ -16,6 +17,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::cache::{Cache, MemorySize};
 use super::encoder::{EncoderCounters, QueuedText};
+use super::images::QueuedImage;
+use super::media_counters::MediaCounters;
 use super::model_registry::LoadedModel;
 use super::queue::{Batch, Queue, QueueItem as _};
 use super::work::{QueuedWork, WorkBatch};
@@ -127,6 +130,8 @@ pub(crate) struct WorkerPool {
     pub(crate) cache: TranslationCache,
     pub(crate) counters: Counters,
     pub(crate) encoder_counters: EncoderCounters,
+    pub(crate) image_counters: MediaCounters,
+    pub(crate) speech_counters: MediaCounters,
     /// Workers that have a batch now.
     pub(crate) busy: AtomicUsize,
 }
@@ -193,6 +198,18 @@ impl WorkerPool {
                 self.encode(texts, &look);
                 self.encoder_counters.batches.fetch_add(1, Ordering::Relaxed);
                 &self.encoder_counters.meter
+            }
+            WorkBatch::Images(images) => {
+                QueuedImage::run(images, &look, &self.image_counters);
+                self.image_counters.steps.fetch_add(1, Ordering::Relaxed);
+                &self.image_counters.meter
+            }
+            WorkBatch::Sounds(sounds) => {
+                for sound in sounds {
+                    sound.run(&look, &self.speech_counters);
+                    self.speech_counters.steps.fetch_add(1, Ordering::Relaxed);
+                }
+                &self.speech_counters.meter
             }
         };
         let took = start.elapsed();

@@ -51,6 +51,13 @@ export function inspectEncoder(folder, model, text, { options = [], name = "trac
   return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
 }
 
+/** The trace of `polyhead inspect --image`. */
+export function inspectImage(folder, model, image, { options = [], name = "trace.json" } = {}) {
+  const path = join(folder, name);
+  execFileSync(program, ["inspect", "--model", model, "--image", image, "--out", path, ...options], { stdio: "pipe" });
+  return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
+}
+
 /** The comparison of `polyhead inspect --compare` of a word in texts. */
 export function compared(folder, model, word, texts, name = "comparison.json") {
   const path = join(folder, name);

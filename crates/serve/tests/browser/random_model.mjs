@@ -61,7 +61,7 @@ export function safetensors(arrays) {
 
 /** The same numbers each time; gains of norms are 1. */
 function filled(name, count) {
-  if (/norm\.weight$/i.test(name)) return new Float32Array(count).fill(1);
+  if (/norm(_before|_after)?\.weight$/i.test(name)) return new Float32Array(count).fill(1);
   if (name.endsWith("bias")) return new Float32Array(count);
   let state = count * 2654435761 + name.length;
   return Float32Array.from({ length: count }, () => {

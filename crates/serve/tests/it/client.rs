@@ -19,7 +19,12 @@ impl Answer {
 }
 
 /// Sends a request with these headers; `Host` is the loopback address unless they name one.
-pub(crate) fn send(port: u16, [method, path]: [&str; 2], headers: &[&str], body: &str) -> Answer {
+pub(crate) fn send(port: u16, call: [&str; 2], headers: &[&str], body: &str) -> Answer {
+    send_bytes(port, call, headers, body.as_bytes())
+}
+
+/// The same with any bytes.
+pub(crate) fn send_bytes(port: u16, [method, path]: [&str; 2], headers: &[&str], body: &[u8]) -> Answer {
     let host = format!("Host: 127.0.0.1:{port}");
     let own = headers.iter().any(|header| header.starts_with("Host:"));
     let mut lines: Vec<&str> = if own { Vec::new() } else { vec![&host] };
@@ -27,11 +32,11 @@ pub(crate) fn send(port: u16, [method, path]: [&str; 2], headers: &[&str], body:
     let head = lines.join("\r\n");
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\n{head}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
     );
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     // A server that refuses a request may close before it has read all of it.
-    let _ = stream.write_all(request.as_bytes());
+    let _ = stream.write_all(&[request.as_bytes(), body].concat());
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8(bytes).unwrap();

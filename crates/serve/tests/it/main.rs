@@ -9,6 +9,7 @@ mod encoder_explorer;
 mod front;
 mod generation;
 mod lessons;
+mod media;
 mod page;
 mod palette;
 mod safety;

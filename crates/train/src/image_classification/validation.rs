@@ -57,7 +57,7 @@ impl ValidationSet<ImageClassification> for ImageValidation {
             let rows = start..(start + CHUNK).min(self.count);
             let pictures: Vec<Vec<f32>> =
                 rows.clone().map(|index| self.preprocessor.normalised(&self.set.picture(index))).collect();
-            for (index, mut classes) in rows.zip(classifier.classify_normalised(&pictures)?) {
+            for (index, mut classes) in rows.zip(classifier.classify_normalised(&pictures, None)?) {
                 let own = classes.iter().find(|class| class.label == name(index));
                 let probability = own.map_or(0.0, |class| class.probability);
                 loss -= probability.max(f64::from(f32::MIN_POSITIVE)).ln();

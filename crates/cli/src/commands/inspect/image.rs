@@ -49,7 +49,10 @@ impl Inspect {
             let message = format!("a text for {what}, expected --image FILE");
             return Err(misuse(&message, "name an image: --image FILE"));
         };
-        self.refuse_page(what, formats)?;
+        match view {
+            View::Image => self.language_model.refuse(what)?,
+            _ => self.refuse_page(what, formats)?,
+        }
         self.refuse_translation(what)?;
         let given = [
             ("--beam", self.beam.is_some() && view == View::Image),

@@ -2,7 +2,7 @@
 
 import { element, replace } from "../dom.js";
 import { isDark, ramp } from "../colour.js";
-import { fixed } from "../format.js";
+import { thumbnails } from "../thumbnails.js";
 
 const SIDE = 72;
 
@@ -35,75 +35,18 @@ function build(app) {
   }
 
   function grid(trace, kind, name) {
-    const heads = Array.from({ length: trace.headCount(kind) }, (_, head) => head);
-    const rows = Array.from({ length: trace.layers(kind) }, (_, layer) => {
-      const cells = heads.map((head) => thumbnail(kind, layer, head));
-      fillRow(trace, kind, layer, cells);
-      return element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, `layer ${layer}`),
-        cells.map((cell) => element("td", {}, cell.button)),
-      );
-    });
     const { queries, keys, causal } = trace.sites.get(kind);
     const about = `${queries} attends to ${causal ? `the ${keys} so far` : keys}`;
-    return element(
-      "section",
-      { class: "panel" },
-      element("h3", {}, name, element("span", { class: "quiet" }, ` ${about}`)),
-      element(
-        "div",
-        { class: "scrolls" },
-        element(
-          "table",
-          { class: "thumbs" },
-          element(
-            "thead",
-            {},
-            element(
-              "tr",
-              {},
-              element("td", {}),
-              heads.map((head) => element("th", { scope: "col" }, `head ${head}`)),
-            ),
-          ),
-          element("tbody", {}, rows),
-        ),
-      ),
-    );
-  }
-
-  function thumbnail(kind, layer, head) {
-    const canvas = element("canvas", { width: SIDE * 2, height: SIDE * 2, "aria-hidden": "true" });
-    const number = element("span", { class: "number" }, " ");
-    const open = () => {
-      Object.assign(app.selection, { kind, layer, head });
-      location.hash = "heat-map";
-    };
-    const button = element(
-      "button",
-      { type: "button", class: "thumb", "aria-label": `${kind}, layer ${layer}, head ${head}`, onclick: open },
-      canvas,
-      number,
-    );
-    return { button, canvas, number, head };
-  }
-
-  async function fillRow(trace, kind, layer, cells) {
-    const found = await trace.attention(kind, layer).catch(() => null);
-    if (!found || app.trace !== trace) return;
-    for (const cell of cells) {
-      if (!found.heads.includes(cell.head)) continue;
-      paint(cell.canvas, found.matrix(cell.head));
-      cell.number.textContent = fixed(found.entropy[found.heads.indexOf(cell.head)], 1);
-    }
+    const title = [name, element("span", { class: "quiet" }, ` ${about}`)];
+    return thumbnails(app, { trace, kind, title, paint, view: "heat-map" });
   }
   return { node, update };
 }
 
 /** A matrix as a picture, one pixel a weight, stretched to the canvas. */
 function paint(canvas, matrix) {
+  canvas.width = SIDE * 2;
+  canvas.height = SIDE * 2;
   const image = new ImageData(matrix.columns, matrix.rows);
   const [most, dark] = [matrix.largest(), isDark()];
   matrix.data.forEach((weight, index) => image.data.set([...ramp(weight / most, dark), 255], index * 4));

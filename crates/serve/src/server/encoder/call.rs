@@ -16,7 +16,7 @@ use crate::front::ErrorResponse;
 use crate::front::budget::{MemoryReservation, OutOfMemory};
 use crate::front::rate::Client;
 use crate::server::limits::RequestLimits;
-use crate::server::routes::{ServerState, at_most};
+use crate::server::routes::{ServerState, at_most, reserve};
 use crate::server::scheduler::{Scheduler, Slice};
 use crate::server::work::QueuedWork;
 
@@ -26,6 +26,8 @@ const READ_MEMORY: usize = 800;
 const TEXT_MEMORY: usize = 10;
 /// Bytes of a waiting text beside its ids, and of its part of an answer beside its numbers.
 const ROW_MEMORY: usize = 256;
+/// What memory is reserved for.
+const WHAT: &str = "the texts and the answer";
 
 /// A checked call.
 #[derive(Debug)]
@@ -135,7 +137,7 @@ impl EncoderCall {
         let bytes = self.inputs.iter().map(EncoderInput::bytes);
         let longest = bytes.clone().max().unwrap_or(0);
         let read = READ_MEMORY * longest + TEXT_MEMORY * bytes.sum::<usize>();
-        reserve(memory, memory.bytes().max(read + ROW_MEMORY * self.inputs.len()))?;
+        reserve(memory, memory.bytes().max(read + ROW_MEMORY * self.inputs.len()), WHAT)?;
         let Self { output, number_bytes, text_bytes, deadline, .. } = self;
         let client = self.client.clone();
         // Whoever hangs up closes the channel.
@@ -150,7 +152,7 @@ impl EncoderCall {
         let rows = inputs.len() * (ROW_MEMORY + labels);
         let answer_bytes = numbers * number_bytes + rows + text_bytes;
         // Texts that come back are kept until then.
-        reserve(memory, answer_bytes + numbers * size_of::<f32>() + 32 * n_tokens + rows + text_bytes)?;
+        reserve(memory, answer_bytes + numbers * size_of::<f32>() + 32 * n_tokens + rows + text_bytes, WHAT)?;
         let queued = QueuedTexts { client, loaded: loaded.clone(), output, inputs, deadline };
         let rows = scheduler.encode(queued, (reply, replies)).await?;
         Ok(EncodedTexts { loaded, rows, n_tokens, answer_bytes })
@@ -221,17 +223,6 @@ impl EncoderCall {
             }
         }
     }
-}
-
-/// Changes a reservation; an error that says how much is too much for one client.
-fn reserve(memory: &mut MemoryReservation, bytes: usize) -> Result<(), EncoderError> {
-    let most = memory.largest();
-    if bytes > most {
-        let [found, limit] = [bytes, most].map(|bytes| format!("{} MiB", bytes.div_ceil(1 << 20)));
-        let found = format!("about {found} of memory for the texts and the answer");
-        return Err(Error::TooLarge { found, limit }.into());
-    }
-    Ok(memory.resize(bytes)?)
 }
 
 /// The error of too much work, with what helps here.

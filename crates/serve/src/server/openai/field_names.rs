@@ -103,7 +103,7 @@ const CHAT_FIELDS: &[&str] = &[
 ];
 
 /// A field that is not supported, whether a value of it asks for nothing, and the reason.
-type UnsupportedField = (&'static str, fn(&Value) -> bool, &'static str);
+pub(super) type UnsupportedField = (&'static str, fn(&Value) -> bool, &'static str);
 
 const UNSUPPORTED: &[UnsupportedField] = &[
     ("suffix", is_empty, "the model continues texts; it does not fill gaps"),
@@ -130,7 +130,19 @@ const UNSUPPORTED: &[UnsupportedField] = &[
 pub(super) fn check(kind: CallKind, fields: &Fields) -> Result<(), OpenAiError> {
     let known = kind.fields();
     check_known(known, fields)?;
-    for &(name, asks_nothing, reason) in UNSUPPORTED.iter().filter(|(name, ..)| known.contains(name)) {
+    let unsupported = UNSUPPORTED.iter().filter(|(name, ..)| known.contains(name));
+    check_supported(unsupported, fields)
+}
+
+/// Refuses fields that are not supported and ask for something.
+///
+/// # Errors
+/// 400 with the field and the reason.
+pub(super) fn check_supported<'a>(
+    unsupported: impl IntoIterator<Item = &'a UnsupportedField>,
+    fields: &Fields,
+) -> Result<(), OpenAiError> {
+    for &(name, asks_nothing, reason) in unsupported {
         let value = fields.value(name);
         if value.is_some_and(|value| !value.is_null() && !asks_nothing(&value)) {
             let error = format!("{name} is not supported: {reason}");

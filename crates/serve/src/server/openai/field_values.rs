@@ -44,14 +44,17 @@ pub(super) fn decimal(
 ) -> Result<Option<f32>, OpenAiError> {
     match fields.value(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_f64().map(|number| number as f32) {
-            Some(number) if number.is_finite() && fits(number) => Ok(Some(number)),
-            _ => Err(OpenAiError::field(
-                name,
-                format!("{name}: {}, expected {expected}", quoted(&value.to_string())),
-                HINT,
-            )),
-        },
+        // Forms have only text.
+        Some(value) => {
+            match value.as_f64().or_else(|| value.as_str()?.parse().ok()).map(|number| number as f32) {
+                Some(number) if number.is_finite() && fits(number) => Ok(Some(number)),
+                _ => Err(OpenAiError::field(
+                    name,
+                    format!("{name}: {}, expected {expected}", quoted(&value.to_string())),
+                    HINT,
+                )),
+            }
+        }
     }
 }
 

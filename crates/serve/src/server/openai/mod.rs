@@ -1,10 +1,11 @@
 //! The calls of OpenAI's API: `/v1/completions` and `/v1/chat/completions` for language models, `/v1/embeddings` for encoders,
-//! `/v1/models`.
+//! `/v1/audio/transcriptions` and `/v1/audio/translations` for speech recognisers, `/v1/models`.
 //!
 //! `request.rs` reads the fields (`field_names.rs`, `field_values.rs`, `sampling.rs`), `choices.rs` gathers the tokens of each text, `answers.rs` writes them as JSON and `events.rs`
-//! as server-sent events, `error.rs` has the errors. `embeddings.rs` is the call for vectors. [`super::generation`] generates the texts.
+//! as server-sent events, `error.rs` has the errors. `embeddings.rs` is the call for vectors, `audio.rs` those for sounds. [`super::generation`] generates the texts.
 
 mod answers;
+mod audio;
 mod choices;
 mod embeddings;
 mod error;
@@ -41,6 +42,7 @@ use crate::front::ErrorResponse;
 use crate::front::budget::MemoryReservation;
 use crate::front::form::{KnownFields, UnknownFields};
 
+pub(super) use audio::{transcriptions, translations};
 pub(super) use embeddings::embeddings;
 pub(super) use models::{ModelsAnswer, model};
 

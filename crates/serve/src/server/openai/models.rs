@@ -1,4 +1,4 @@
-//! `/v1/models`: the translators in our own shape, language models and encoders in OpenAI's.
+//! `/v1/models`: the translators in our own shape, all other models in OpenAI's.
 
 use std::sync::Arc;
 
@@ -9,8 +9,10 @@ use axum::response::Response;
 use serde::Serialize;
 
 use super::super::encoder::{EncoderEntry, EncoderUse};
+use super::super::images::ImageEntry;
 use super::super::model_registry::{LanguageModelEntry, ModelEntry};
 use super::super::routes::{self, ServerState};
+use super::super::speech::SpeechEntry;
 use super::error::OpenAiError;
 use crate::front::ErrorResponse;
 use crate::front::fields::quoted;
@@ -20,15 +22,15 @@ use crate::front::fields::quoted;
 pub(in super::super) struct ModelsAnswer {
     /// All translators.
     models: Vec<ModelEntry>,
-    /// `list`, if there are language models or encoders.
+    /// `list`, if there are other models.
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<&'static str>,
-    /// All language models, then all encoders.
+    /// All other models.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Vec<ModelAnswer>>,
 }
 
-/// A language model or an encoder, as OpenAI describes one.
+/// A model, as OpenAI describes one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct ModelAnswer {
     id: String,
@@ -40,7 +42,7 @@ struct ModelAnswer {
     is_loaded: bool,
     /// Length of its context in tokens, if it has a limit.
     context_length: Option<usize>,
-    /// The calls of an encoder.
+    /// The calls of a model that is no language model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     calls: Vec<&'static str>,
 }
@@ -60,6 +62,24 @@ impl From<EncoderEntry> for ModelAnswer {
         }
         let own = LanguageModelEntry { name, is_loaded, context: Some(summary.max_len) };
         Self { calls, ..own.into() }
+    }
+}
+
+impl From<SpeechEntry> for ModelAnswer {
+    fn from(entry: SpeechEntry) -> Self {
+        let SpeechEntry { name, is_loaded, summary } = entry;
+        let mut calls = vec!["/v1/audio/transcriptions"];
+        if summary.translates {
+            calls.push("/v1/audio/translations");
+        }
+        Self { calls, ..LanguageModelEntry { name, is_loaded, context: None }.into() }
+    }
+}
+
+impl From<ImageEntry> for ModelAnswer {
+    fn from(entry: ImageEntry) -> Self {
+        let ImageEntry { name, is_loaded, .. } = entry;
+        Self { calls: vec!["/classify"], ..LanguageModelEntry { name, is_loaded, context: None }.into() }
     }
 }
 
@@ -87,14 +107,16 @@ impl ModelsAnswer {
         Self { models: state.scheduler.models(), object, data: is_some.then_some(data) }
     }
 
-    /// All language models, then all encoders.
+    /// All models but translators.
     fn data(state: &ServerState) -> Vec<ModelAnswer> {
         let generators = state.scheduler.language_models().into_iter().map(ModelAnswer::from);
-        generators.chain(state.scheduler.encoders().into_iter().map(ModelAnswer::from)).collect()
+        let texts = generators.chain(state.scheduler.encoders().into_iter().map(ModelAnswer::from));
+        let sounds = state.scheduler.speech_models().into_iter().map(ModelAnswer::from);
+        texts.chain(sounds).chain(state.scheduler.image_models().into_iter().map(ModelAnswer::from)).collect()
     }
 }
 
-/// A language model or an encoder by its name.
+/// A model that is no translator by its name.
 pub(in super::super) async fn model(
     State(state): State<Arc<ServerState>>,
     name: Result<Path<String>, PathRejection>,
