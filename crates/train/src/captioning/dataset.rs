@@ -129,11 +129,6 @@ impl Pictures {
         self.channels
     }
 
-    /// The bytes of all images.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// An image.
     fn picture(&self, index: usize) -> Picture {
         let length = self.size[0] * self.size[1] * self.channels;
