@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polyhead_engine::image::{CaptionOptions, ImageOptions, Picture, decode};
+use polyhead_engine::image::{CaptionOptions, ImageLimits, ImageOptions, Picture, decode};
 use polyhead_engine::{CaptionEngine, LoadOptions, SpeechEngine};
 use polyhead_models::{ModelConfig, View};
 use polyhead_train::config::{CorpusConfig, Metric, RunConfig};
@@ -113,5 +113,5 @@ fn images_captions_and_settings_that_do_not_fit_are_refused() {
         });
         assert!(error.contains(expected) && error.contains("bad.tsv"), "{line}: {error}");
     }
-    assert!(decode::read(&folder.path().join("huge.png"), Default::default()).is_ok());
+    assert!(decode::read(&folder.path().join("huge.png"), ImageLimits::default()).is_ok());
 }
