@@ -68,7 +68,7 @@ pub(crate) enum Command {
     VerifyRun(commands::verify_run::VerifyRun),
     /// Plot losses, scores and learning rates of training runs
     Plot(commands::plot::Plot),
-    /// Check, clean and measure a parallel corpus, or make puzzles
+    /// Check, clean and measure a parallel corpus, or make training data
     #[command(subcommand)]
     Data(commands::data::Data),
     /// Train tokenisers, and encode and decode text with them
@@ -134,6 +134,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "rerank",
             "generate",
             "transcribe",
+            "caption",
             "point",
             "detect",
             "evaluate",

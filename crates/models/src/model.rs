@@ -50,7 +50,6 @@ use crate::{Error, Result};
 
 /// A model of any family, by its view.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a program holds few models and rarely moves them")]
 pub enum Model {
     /// Maps a source sequence to a target sequence.
     SequenceToSequence(SequenceToSequence),

@@ -29,7 +29,12 @@ pub struct Learned {
 impl Learned {
     /// Declares `weight`, initialised from a normal distribution with standard deviation 0.02.
     pub fn new(builder: &mut Builder<'_>, max_len: usize, d_model: usize) -> Self {
-        Self { weight: builder.declare("weight", &[max_len, d_model], Init::Normal(0.02)) }
+        Self::with_deviation(builder, max_len, d_model, 0.02)
+    }
+
+    /// The same with another standard deviation.
+    pub fn with_deviation(builder: &mut Builder<'_>, max_len: usize, d_model: usize, deviation: f32) -> Self {
+        Self { weight: builder.declare("weight", &[max_len, d_model], Init::Normal(deviation)) }
     }
 
     /// The table, max_len × d_model.

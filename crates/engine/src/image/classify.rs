@@ -62,13 +62,11 @@ pub(super) fn sized(
         }
         preprocessor = preprocessor.with_size(size);
     }
-    match preprocessor.size().filter(|size| size.iter().all(|side| *side >= least)) {
-        Some(size) => Ok((preprocessor, size)),
-        None => {
-            let message = "its preprocessor_config.json does not say one size of all images";
-            Err(Error::file(folder, message, "give the size: --image-size N"))
-        }
-    }
+    let Some(size) = preprocessor.size().filter(|size| size.iter().all(|side| *side >= least)) else {
+        let message = "its preprocessor_config.json does not say one size of all images";
+        return Err(Error::file(folder, message, "give the size: --image-size N"));
+    };
+    Ok((preprocessor, size))
 }
 
 impl ImageClassifier {

@@ -30,8 +30,8 @@ pub struct SceneFacts {
 
 /// Facts of captions that are right, and all of them.
 ///
-/// An object is right if its shape is said; its colour, if it is said of that shape; a relation, if it is true of the objects it
-/// is said of. Objects that are missing and objects too many count as wrong, as do relations: all objects but one need one.
+/// A mention is about the object that it has the most in common with, the shape before the colour. An object is right if its shape
+/// is said; its colour and its size, if they are said of it; a relation, if it is true of the objects it is said of. Objects that are missing and objects too many count as wrong, as do relations: all objects but one need one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FactCounts {
     /// Objects.
@@ -112,7 +112,7 @@ impl SceneFacts {
         let right = |fits: &dyn Fn(&super::Mention, &ObjectFacts) -> bool| {
             pairs().filter(|(mention, object)| fits(mention, object)).count() as u64
         };
-        let colours = right(&|mention, own| mention.shape == own.shape && mention.colour == Some(own.colour));
+        let colours = right(&|mention, own| mention.colour == Some(own.colour));
         let sized = said.mentions.iter().filter(|mention| mention.size.is_some()).count() as u64;
         let true_relations = said.relations.iter().filter(|(one, relation, other)| {
             let objects = (object_of[*one], object_of[*other]);
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(score("a red circle is above a blue square").2, [0, 1]);
         assert_eq!(
             score("a large red star is left of a blue square"),
-            ([1, 2], [1, 2], [1, 1], [0, 1], [0, 1])
+            ([1, 2], [2, 2], [1, 1], [0, 1], [0, 1])
         );
         assert_eq!(score(""), ([0, 2], [0, 2], [0, 1], [0, 0], [0, 1]));
         // Two objects have no position of their own.

@@ -13,6 +13,10 @@ use crate::vision::patches::PatchOptions;
 use crate::vision::{ImageSpec, ImageStem, ImageTokens};
 use crate::{Error, Result};
 
+/// Standard deviation of the initial positions of patches. It is that of the projected patches: captions say where things are, and
+/// positions that begin far smaller are learned long after colours and shapes.
+const POSITION_DEVIATION: f32 = 0.5;
+
 /// The config of a captioner: a pre-norm encoder over patches and a pre-norm decoder with tied embeddings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -168,6 +172,7 @@ impl CaptionConfig {
             tokens: ImageTokens::None,
             sizes: self.encoder,
             layer: self.layer(),
+            position_deviation: POSITION_DEVIATION,
         }
     }
 

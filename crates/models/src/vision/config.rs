@@ -250,6 +250,7 @@ impl VisionConfig {
             tokens: self.tokens,
             sizes: self.encoder,
             layer,
+            position_deviation: 0.02,
         }
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct PatchOptions {
     pub(crate) sizes: StackConfig,
     /// Width, norms, activation and dropout of the layers.
     pub(crate) layer: LayerOptions,
+    /// Standard deviation of the initial positions.
+    pub(crate) position_deviation: f32,
 }
 
 impl PatchOptions {
@@ -100,7 +102,8 @@ impl PatchEncoder {
         let names = options.tokens.names().iter();
         let tokens = names.map(|name| tokens.declare(name, &[1, d_model], Init::Normal(0.02))).collect();
         let mut encoder = builder.at("encoder");
-        let positions = Learned::new(&mut encoder.at("positions"), length, d_model);
+        let deviation = options.position_deviation;
+        let positions = Learned::with_deviation(&mut encoder.at("positions"), length, d_model, deviation);
         let stack_options = StackOptions {
             kind: ENCODER,
             sizes,

@@ -105,14 +105,13 @@ impl Pictures {
             (0..self.names.len()).into_par_iter().map(own).collect()
         };
         let given = size.or((config.images.size > 0).then_some([config.images.size; 2]));
-        let (size, images) = match given {
-            Some(size) => (size, resized_to(size)?),
-            None => {
-                let first = if self.names.is_empty() { [SIZE; 2] } else { read(0)?.size() };
-                match all_of(first)?.into_iter().collect::<Option<Vec<_>>>() {
-                    Some(images) => (first, images),
-                    None => ([SIZE; 2], resized_to([SIZE; 2])?),
-                }
+        let (size, images) = if let Some(size) = given {
+            (size, resized_to(size)?)
+        } else {
+            let first = if self.names.is_empty() { [SIZE; 2] } else { read(0)?.size() };
+            match all_of(first)?.into_iter().collect::<Option<Vec<_>>>() {
+                Some(images) => (first, images),
+                None => ([SIZE; 2], resized_to([SIZE; 2])?),
             }
         };
         (self.size, self.bytes) = (size, images.concat());
@@ -127,11 +126,6 @@ impl Pictures {
     /// Their channels.
     pub(super) fn channels(&self) -> usize {
         self.channels
-    }
-
-    /// The bytes of all images.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// An image.

@@ -13,7 +13,6 @@ use polyhead_tensor::{Parameters, Tensor, Var};
 use self::dataset::{CaptionBatch, CaptionRows, Pictures};
 use self::validation::CaptionValidation;
 use crate::config::{ImagesConfig, RunConfig};
-use crate::image_classification::statistics;
 use crate::objective::{LossOptions, Objective, Prepared};
 use crate::preparation::{Corpora, refuse_pair_settings};
 use crate::vocabulary::Vocabulary;
@@ -43,8 +42,10 @@ impl Objective for Captioning {
         refuse_settings(config)?;
         let pictures = Pictures::read(&corpora.train, config, None)?;
         let size = pictures.size();
-        let preprocessor =
-            Preprocessor::new(size, Filter::default(), statistics(pictures.bytes(), pictures.channels()));
+        // Values from −1 to 1, as ViT's: with the statistics of pictures that are mostly background, objects would be so far from the
+        // mean that their positions hardly count.
+        let half = vec![0.5; pictures.channels()];
+        let preprocessor = Preprocessor::new(size, Filter::default(), [half.clone(), half]);
         let [pad_id, end_id] = vocabulary.special_ids();
         let images = ImageSpec { size, channels: pictures.channels() };
         let vocab_sizes = vocabulary.sizes();

@@ -92,7 +92,9 @@ impl CaptionValidation {
         };
         if let Some(known) = known {
             let mut counts = FactCounts::default();
-            known.iter().for_each(|own| counts.add(own));
+            for own in &known {
+                counts.add(own);
+            }
             scores.insert(FACTS.to_owned(), counts.percent());
             if self.metric == Metric::Facts {
                 merit = counts.percent();

@@ -23,11 +23,12 @@ use crate::objective::{self, EpochBatches};
 const DEFAULT_ROWS: usize = 128;
 
 /// Mean and standard deviation of each channel, of values from 0 to 1, to four decimals.
-pub(crate) fn statistics(pixels: &[u8], channels: usize) -> [Vec<f32>; 2] {
+pub(super) fn statistics(set: &ImageSet) -> [Vec<f32>; 2] {
+    let channels = set.channels;
     let rounded = |number: f64| ((number * 1e4).round() / 1e4) as f32;
     let of = |channel: usize| {
         let mut counts = [0_u64; 256];
-        pixels.iter().skip(channel).step_by(channels).for_each(|value| counts[usize::from(*value)] += 1);
+        set.pixels.iter().skip(channel).step_by(channels).for_each(|value| counts[usize::from(*value)] += 1);
         let moment = |power: i32| {
             let terms = counts.iter().enumerate();
             terms.map(|(value, count)| (value as f64 / 255.0).powi(power) * *count as f64).sum::<f64>()

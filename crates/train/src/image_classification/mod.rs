@@ -13,7 +13,6 @@ use polyhead_tensor::ops::elementwise::{add, mul};
 use polyhead_tensor::{Parameters, Tensor, Var};
 
 pub(crate) use self::augment::Augmentation;
-pub(crate) use self::dataset::statistics;
 pub(crate) use self::sources::{fingerprints, rare_classes};
 
 use self::dataset::{ImageBatch, ImageRows};
@@ -46,7 +45,7 @@ impl Objective for ImageClassification {
         let reading = Reading::new(config, own.as_ref())?;
         let train = reading.read(&config.data.train, "data.train", None)?;
         let preprocessor = own.map_or_else(
-            || Preprocessor::new(train.size, Filter::default(), statistics(&train.pixels, train.channels)),
+            || Preprocessor::new(train.size, Filter::default(), dataset::statistics(&train)),
             |own| own.with_size(train.size),
         );
         // The positions of a folder's model are interpolated, whatever the size of the images.
