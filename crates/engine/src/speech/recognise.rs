@@ -9,7 +9,7 @@ use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken as _
 use polyhead_models::speech::{EncodedSpeech, SpeechDecoding};
 use polyhead_tensor::{Tape, Tensor};
 
-use super::{SpeechEngine, SpeechTask, TranscribeOptions, times};
+use super::{SpeechEngine, SpeechTask, TranscribeOptions, Word, times};
 use crate::{Error, Result};
 
 /// What a search does, resolved for a model.
@@ -272,7 +272,7 @@ impl SpeechEngine {
         found.collect()
     }
 
-    /// The cross-attention of the text of a sound of at most one window, with its tokens.
+    /// The text of a sound of at most one window: its tokens, its words with their times, and its cross-attention.
     ///
     /// # Errors
     /// If an option does not fit the model, or the device fails.
@@ -280,10 +280,13 @@ impl SpeechEngine {
         &self,
         samples: &[f32],
         options: &TranscribeOptions,
-    ) -> Result<(Vec<u32>, Vec<SpeechAttention>)> {
-        let mut search = self.search(options)?;
+    ) -> Result<(Vec<u32>, Vec<Word>, Vec<SpeechAttention>)> {
+        let mut search = self.search(&TranscribeOptions { word_times: true, ..options.clone() })?;
         let (frames, sound) = self.first_window(samples);
         let found = self.recognise(&[(&frames, sound)], &mut search, None)?.remove(0);
+        let whole = std::iter::once((0..found.ids.len(), [0.0, self.model.config().seconds(sound)]));
+        let segments = self.segments(&found, whole, (0.0, true))?;
+        let words = segments.into_iter().flat_map(|segment| segment.words.into_iter().flatten()).collect();
         let text: Vec<u32> = found.ids.iter().copied().filter(|id| self.is_text(*id)).collect();
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, &self.parameters, &capture);
@@ -291,6 +294,6 @@ impl SpeechEngine {
         let batch = self.model.frames(std::iter::once(Some(&frames[..])), n_frames);
         let encoded = self.model.encode(&pass, &batch)?;
         let attention = self.attend((&encoded, 0), &text, &search)?;
-        Ok((text, attention))
+        Ok((text, words, attention))
     }
 }
