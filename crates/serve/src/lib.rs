@@ -20,5 +20,5 @@ pub mod server;
 pub mod wire;
 
 pub use error::{Error, Result};
-pub use explorer::{EncoderExplorer, Explorer, ImageExplorer, TextExplorer};
+pub use explorer::{EncoderExplorer, Explorer, ImageExplorer, SoundExplorer, TextExplorer};
 pub use page::{comparison_page, page};

@@ -42,10 +42,19 @@
 //! | `POST /api/image` | [`ImageRequest`] | a line of JSON: `{"trace"}` or `{"error", "hint"}` |
 //! | `POST /api/image/attention` | [`ImageAttentionRequest`] | one entry of the trace's `attention` |
 //!
+//! The explorer of a speech recogniser has these:
+//!
+//! | path | request | answer |
+//! |---|---|---|
+//! | `GET /api/model` | | [`SoundModelAnswer`] |
+//! | `POST /api/sound` | [`SoundRequest`] | a line of JSON: `{"notes", "trace"}` or `{"error", "hint"}` |
+//! | `POST /api/sound/attention` | [`SoundAttentionRequest`] | one entry of the trace's `attention` |
+//!
 //! All models of text have `POST /api/compare`: [`CompareRequest`] → the JSON of [`polyhead_inspect::states::json`].
 
 mod encoder;
 mod image;
+mod sound;
 
 use std::collections::BTreeMap;
 
@@ -58,6 +67,7 @@ use crate::{Error, Result};
 
 pub use encoder::{CompareRequest, EncoderModelAnswer, EncoderRequest, StatesRequest};
 pub use image::{ImageAttentionRequest, ImageModelAnswer, ImageRequest};
+pub use sound::{SoundAttentionRequest, SoundModelAnswer, SoundRequest};
 
 /// Limits on one request of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

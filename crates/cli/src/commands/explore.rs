@@ -9,10 +9,11 @@ use anyhow::Result;
 use clap::Args;
 use polyhead_engine::encoder::HeadedEncoder;
 use polyhead_engine::image::ImageOptions;
-use polyhead_engine::{Generator, ImageClassifier};
+use polyhead_engine::speech::SpeechSummary;
+use polyhead_engine::{Generator, ImageClassifier, SpeechEngine};
 use polyhead_models::View;
 use polyhead_serve::explorer::{PORT, Port};
-use polyhead_serve::{EncoderExplorer, Explorer, ImageExplorer, TextExplorer};
+use polyhead_serve::{EncoderExplorer, Explorer, ImageExplorer, SoundExplorer, TextExplorer};
 use polyhead_translate::{Engine, LoadOptions};
 
 use crate::default_model;
@@ -28,8 +29,9 @@ Examples:
   polyhead explore --model gpt2
   polyhead explore --model all-MiniLM-L6-v2
   polyhead explore --model deit-tiny
+  polyhead explore --model whisper-tiny
 
-The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. For a language model it shows the surprisal of each token, what could come next, the logit lens, and what each layer adds to a logit; for an encoder, the vectors of the tokens after each layer, and classes, entities or words in place of masks. For an image classifier it shows an image that is dropped in: its classes, the attention rollout, and what each head of each layer attends to, drawn on the image. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
+The page shows a translation token by token: the attention of every head and layer, queries and keys, the beam tree, and what changes when heads or layers are switched off. It also has lessons. For a language model it shows the surprisal of each token, what could come next, the logit lens, and what each layer adds to a logit; for an encoder, the vectors of the tokens after each layer, and classes, entities or words in place of masks. For an image classifier it shows an image that is dropped in: its classes, the attention rollout, and what each head of each layer attends to, drawn on the image; for a speech recogniser, a sound that is dropped in: its words with their times, and which part of the sound each token attends to. Only this machine can reach it, and it loads nothing from the network. Ctrl-C stops it.";
 
 /// Options of `polyhead explore`.
 #[derive(Debug, Args)]
@@ -73,8 +75,14 @@ impl Explore {
                 let hint = "polyhead inspect --image FILE --out FILE.svg shows its attention".into();
                 return Err(Misuse { message, hint }.into());
             }
+            View::Speech => {
+                let engine = SpeechEngine::load(&folder, &polyhead_engine::LoadOptions::default())?;
+                report_loaded(&folder, &engine.parameters().device(), "f32", start);
+                let summary = SpeechSummary::of_folder(&folder)?;
+                SoundExplorer::new(Arc::new(engine), summary, model_name(&folder)).listen(port)?
+            }
             // What the explorer cannot show is refused with the command that uses it.
-            View::SequenceToSequence | View::Pointer | View::Speech => {
+            View::SequenceToSequence | View::Pointer => {
                 let engine = Engine::load(&folder, &LoadOptions::default())?;
                 if engine.model().n_sources() > 1 {
                     let message = format!("{}: a model of several sources, expected one", folder.display());

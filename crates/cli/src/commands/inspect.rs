@@ -64,7 +64,7 @@ Files: .svg and .png are pictures of the selection; .html is a page with the vie
 
 A language model shows the attention over the text so far, and for each token its probability, rank and surprisal (−log₂ p, in bits) given those before it, with the most probable tokens; the last line is what comes next, the distribution that polyhead generate draws from. Position t reads token t and predicts token t + 1. Files .json and .html have the logit lens and the contributions of all positions. With interventions, the distribution after the text is shown beside the unchanged one.
 
-An encoder shows the attention over its text and what its head computes: classes, entities, words in place of masks, or, without a head, the vector of the text. Files .npz and .safetensors also have `hidden_states`: the states of the tokens after the embedding and each layer. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected. A speech recogniser reads a WAV file, whose name is the text, and shows which part of the sound each token attends to.
+An encoder shows the attention over its text and what its head computes: classes, entities, words in place of masks, or, without a head, the vector of the text. Files .npz and .safetensors also have `hidden_states`: the states of the tokens after the embedding and each layer. A pointer network reads a line of JSON, as polyhead point does; with the key \"order\" that answer is inspected. A speech recogniser reads a WAV file, whose name is the text, and shows which part of the sound each token attends to; files are the same, .html among them.
 
 An image classifier reads --image. A file .html has the views of polyhead explore; .svg and .png show the image, the attention rollout, and what the class token attends to in the selected heads: bright patches have large weights. The tokens of other files are the class token and the patches, row by row. A captioner reads --image, too: .svg and .png show the image once for each word of its caption, with the patches that the word attends to (the mean of the heads of the last layer, or those that --layers and --heads select).
 
@@ -244,7 +244,7 @@ impl Inspect {
     /// The cross-attention of a sound: TEXT is the path of a WAV file.
     fn inspect_speech(&self, folder: &Path, formats: &[TraceFormat]) -> Result<()> {
         const WHAT: &str = "a speech recogniser";
-        self.refuse_page(WHAT, formats)?;
+        self.language_model.refuse(WHAT)?;
         self.refuse_translation(WHAT)?;
         let start = Instant::now();
         let engine = SpeechEngine::load(folder, &polyhead_engine::LoadOptions::default())?;

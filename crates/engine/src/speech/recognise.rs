@@ -5,7 +5,7 @@ use polyhead_models::decode::{DecodeOptions, Lengths, NextToken as _};
 use polyhead_models::text_decoder::{Encoded, EncodedDecoding};
 use polyhead_tensor::{Tape, Tensor};
 
-use super::{SpeechEngine, SpeechTask, TranscribeOptions, times};
+use super::{SpeechEngine, SpeechTask, TranscribeOptions, Word, times};
 use crate::encoded_text::{TextAttention, TextSearch, attend, scored};
 use crate::{Error, Result};
 
@@ -207,7 +207,7 @@ impl SpeechEngine {
         attend((self.model.decoder(), &self.parameters), encoded, (&prefix, text), of_model)
     }
 
-    /// The cross-attention of the text of a sound of at most one window, with its tokens.
+    /// The text of a sound of at most one window: its tokens, its words with their times, and its cross-attention.
     ///
     /// # Errors
     /// If an option does not fit the model, or the device fails.
@@ -215,10 +215,13 @@ impl SpeechEngine {
         &self,
         samples: &[f32],
         options: &TranscribeOptions,
-    ) -> Result<(Vec<u32>, Vec<TextAttention>)> {
-        let mut search = self.search(options)?;
+    ) -> Result<(Vec<u32>, Vec<Word>, Vec<TextAttention>)> {
+        let mut search = self.search(&TranscribeOptions { word_times: true, ..options.clone() })?;
         let (frames, sound) = self.first_window(samples);
         let found = self.recognise(&[(&frames, sound)], &mut search, None)?.remove(0);
+        let whole = std::iter::once((0..found.ids.len(), [0.0, self.model.config().seconds(sound)]));
+        let segments = self.segments(&found, whole, (0.0, true))?;
+        let words = segments.into_iter().flat_map(|segment| segment.words.into_iter().flatten()).collect();
         let text: Vec<u32> = found.ids.iter().copied().filter(|id| self.is_text(*id)).collect();
         let (tape, capture) = (Tape::inference(), Capture::off());
         let pass = Pass::new(&tape, &self.parameters, &capture);
@@ -226,6 +229,6 @@ impl SpeechEngine {
         let batch = self.model.frames(std::iter::once(Some(&frames[..])), n_frames);
         let encoded = self.model.encode(&pass, &batch)?;
         let attention = self.attend((&encoded, 0), &text, &search)?;
-        Ok((text, attention))
+        Ok((text, words, attention))
     }
 }

@@ -97,7 +97,7 @@ impl SpeechEngine {
     }
 
     /// Segments of a window that begins at `offset` seconds.
-    fn segments(
+    pub(super) fn segments(
         &self,
         recognised: &Recognised,
         divided: impl Iterator<Item = (std::ops::Range<usize>, [f64; 2])>,

@@ -30,6 +30,7 @@
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
 //! | `answer`, `probabilities` | of a pointer network: indices of points, and the probability of each step, the end included |
 //! | `grid`, `learned_tokens`, `picture` | of an image classifier: rows and columns of patches; tokens before them; the image as the model sees it, a PNG file in base64 |
+//! | `seconds`, `step`, `said`, `mel` | of a speech recogniser: seconds of sound that were read, and of a column of the weights; `word`, `start` and `end` of each word; a matrix of columns × bands, the mean of the log-mel frames |
 //! | `beam` | null, or `beam_size` and `nodes`: `parent` (an index into the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (true on the path of the translation) |
 //! | `generated` | of a language model: number of tokens at the end of `text` that the model generated |
 //! | `predictions` | of a language model, for each token the distribution after it: `entropy` in bits; `alternatives`: `id`, `piece`, `label`, `log_probability`, best first; `following`: null after the last token, or `log_probability` and `rank` (from 1) of the token that follows |
@@ -134,6 +135,8 @@ pub fn json(trace: &Trace, filter: &Filter) -> String {
             put("text", found.text.clone().into());
             put("seconds", found.seconds.into());
             put("step", found.step.into());
+            put("said", json!(found.words));
+            put("mel", matrix(&found.mel));
         }
         TraceOutcome::Caption(found) => {
             put("text", found.text.clone().into());

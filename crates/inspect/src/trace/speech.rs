@@ -2,7 +2,7 @@
 
 use polyhead_attention::{Intervention, Sites};
 use polyhead_engine::SpeechEngine;
-use polyhead_engine::speech::TranscribeOptions;
+use polyhead_engine::speech::{TranscribeOptions, Word};
 use polyhead_text::tokenizer::Encoding;
 
 use super::{AttentionWeights, Trace, TraceOutcome, TraceSide};
@@ -29,6 +29,10 @@ pub struct SpeechTrace {
     pub seconds: f64,
     /// Seconds of a column of the weights.
     pub step: f64,
+    /// Its words with their times.
+    pub words: Vec<Word>,
+    /// The log-mel frames: the mean of each column × bands.
+    pub mel: Matrix,
 }
 
 impl Trace {
@@ -39,7 +43,7 @@ impl Trace {
     /// # Errors
     /// If an option does not fit the model, or the device fails.
     pub fn of_speech(engine: &SpeechEngine, samples: &[f32], options: &TranscribeOptions) -> Result<Self> {
-        let (ids, found) = engine.attention(samples, options)?;
+        let (ids, words, found) = engine.attention(samples, options)?;
         let config = engine.model().config();
         let frames = engine.features().n_frames(samples.len()).min(config.max_frames);
         let positions = frames.div_ceil(2).max(1);
@@ -64,6 +68,7 @@ impl Trace {
                 weights: (0..n_heads).map(head).collect(),
             }
         });
+        let mel = mel(engine, samples, (frames, 2 * together));
         let step = together as f64 * POSITION;
         let times = (0..columns).map(|column| (column as u32, format!("{:.2}", column as f64 * step)));
         let piece = |id: &u32| (*id, engine.tokenizer().decode(&[*id]).unwrap_or_default());
@@ -79,12 +84,28 @@ impl Trace {
                 text: engine.text(&ids)?,
                 seconds: config.seconds(frames),
                 step,
+                words,
+                mel,
             }),
             attentions: attentions.collect(),
             vectors: Vec::new(),
             intervention: Intervention::default(),
         })
     }
+}
+
+/// The mean of each `together` log-mel frames of a sound, of which `frames` are read.
+fn mel(engine: &SpeechEngine, samples: &[f32], (frames, together): (usize, usize)) -> Matrix {
+    let n_mels = engine.model().config().n_mels;
+    let all =
+        engine.features().frames(&samples[..samples.len().min(frames * engine.features().hop())], frames);
+    let mut means = Vec::with_capacity(frames.div_ceil(together) * n_mels);
+    for part in all.chunks(together * n_mels) {
+        let count = (part.len() / n_mels) as f32;
+        let band = |band: usize| part.iter().skip(band).step_by(n_mels).sum::<f32>() / count;
+        means.extend((0..n_mels).map(band));
+    }
+    Matrix::new(n_mels, means)
 }
 
 /// A sequence of labels, separated by spaces.

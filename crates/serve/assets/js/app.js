@@ -4,6 +4,9 @@
 import { ApiError, postAttention, postNeurons, postStates, streamTrace } from "./api.js";
 import { Trace } from "./trace.js";
 
+/** The call of each kind of model that reads a request. */
+const PATHS = { "language-model": "api/text", encoder: "api/encoder", image: "api/image", speech: "api/sound" };
+
 export class App {
   constructor({ model, isLive }) {
     Object.assign(this, { model, isLive, trace: null, translation: null, request: null, listeners: new Map(), running: null });
@@ -87,9 +90,14 @@ export class App {
     return this.model.task === "image";
   }
 
+  /** True for a speech recogniser. */
+  get isSound() {
+    return this.model.task === "speech";
+  }
+
   /** The folder of the model's calls. */
   get calls() {
-    return { "language-model": "text/", encoder: "encoder/", image: "image/" }[this.model.task] ?? "";
+    return { "language-model": "text/", encoder: "encoder/", image: "image/", speech: "sound/" }[this.model.task] ?? "";
   }
 
   /** Translates and traces `{text, from, to, as_is, segment, beam_size, prefix}`. A new request cancels a running one. */
@@ -100,11 +108,11 @@ export class App {
     this.request = request;
     this.emit("started", request);
     try {
-      const path = { "language-model": "api/text", encoder: "api/encoder", image: "api/image" }[this.model.task] ?? "api/translate";
+      const path = PATHS[this.model.task] ?? "api/translate";
       const found = await streamTrace(path, request, (growth) => this.emit("growth", growth), running.signal);
       if (this.running !== running) return;
       this.running = null;
-      if (found.trace) found.trace.request = request;
+      if (found.trace) Object.assign(found.trace, { request, notes: found.notes });
       this.show(found.trace, found.translation ?? null);
       this.emit("ended", null);
     } catch (error) {
@@ -122,7 +130,9 @@ export class App {
         new ApiError("this attention is not in the file", "Select it with --kind, --layers and --heads of polyhead inspect"),
       );
     }
-    return postAttention(this.calls, { ...inputOf(trace), kind, layer, intervention: trace.json.intervention });
+    // Of a sound, nothing is changed.
+    const changed = this.isSound ? {} : { intervention: trace.json.intervention };
+    return postAttention(this.calls, { ...inputOf(trace), kind, layer, ...changed });
   }
 
   missingStates(trace) {
@@ -139,8 +149,9 @@ export class App {
   }
 }
 
-/** What a trace is of: an image, or tokens. */
+/** What a trace is of: an image, a sound, or tokens. */
 function inputOf(trace) {
+  if (trace.json.mel) return { request: trace.json.request };
   return trace.json.picture ? { image: trace.json.request.image } : tokensOf(trace);
 }
 

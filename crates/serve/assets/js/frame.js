@@ -37,7 +37,7 @@ export function frame(app, views, sentence) {
     }),
   );
   const built = new Map();
-  const done = app.isImage ? "seen an image" : `${app.model.task ? "read" : "decoded"} a text`;
+  const done = app.isImage ? "seen an image" : app.isSound ? "heard a sound" : `${app.model.task ? "read" : "decoded"} a text`;
   const blank = element("div", { class: "empty" }, element("p", {}, `Nothing to show: the model has not ${done}.`));
   let current = null;
 

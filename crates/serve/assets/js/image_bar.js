@@ -1,81 +1,24 @@
-// The input bar of an image classifier: a file that is chosen or dropped in, examples, and a status line.
+// The input bar of an image classifier: a picture, or one of two that are drawn here.
 
-import { element, freshId, replace } from "./dom.js";
-import { errorText } from "./api.js";
-import { bytesText } from "./format.js";
+import { element } from "./dom.js";
+import { fileBar } from "./file_bar.js";
 
 /** Width and height of the examples. */
 const SIDE = 224;
 
-const EXAMPLES = [
-  ["a ball", drawBall],
-  ["stripes", drawStripes],
-];
-
-/** The bar; it runs requests of `app` and shows their status. */
+/** The bar. */
 export function imageBar(app) {
-  const id = freshId("file");
-  const input = element("input", { id, type: "file", accept: "image/png,image/jpeg", class: "visually-hidden" });
-  const drop = element(
-    "label",
-    { class: "drop", for: id },
-    element("span", { class: "button" }, "Choose an image"),
-    element("span", { class: "quiet" }, "or drop one here: PNG or JPEG"),
-  );
-  const status = element("p", { class: "status", role: "status", "aria-live": "polite" });
-  const example = ([name, draw]) =>
-    element("button", { type: "button", class: "example", onclick: () => show(name, drawn(draw)) }, name);
-  const form = element(
-    "form",
-    { class: "sentence" },
-    element("div", { class: "file" }, input, drop),
-    element(
-      "div",
-      { class: "settings" },
-      element("div", { class: "examples", role: "group", "aria-label": "Examples" }, EXAMPLES.map(example)),
-    ),
-  );
-  const node = element("section", { "aria-label": "Image" }, form, status);
-  const say = (message, isBad = false) => {
-    status.classList.toggle("bad", isBad);
-    replace(status, message);
-  };
-
-  input.addEventListener("change", () => {
-    const [file] = input.files;
-    // The same file can be chosen again.
-    input.value = "";
-    if (file) read(file);
+  return fileBar(app, {
+    kind: "an image",
+    accept: "image/png,image/jpeg",
+    formats: "PNG or JPEG",
+    examples: [
+      ["a ball", () => drawn(drawBall)],
+      ["stripes", () => drawn(drawStripes)],
+    ],
+    request: ({ data, name }) => ({ image: data, name }),
+    summary,
   });
-  // A file that misses the bar would replace the page.
-  for (const kind of ["dragover", "drop"]) {
-    document.addEventListener(kind, (event) => {
-      event.preventDefault();
-      drop.classList.toggle("over", kind === "dragover");
-      const [file] = kind === "drop" ? event.dataTransfer.files : [];
-      if (file) read(file);
-    });
-  }
-  document.addEventListener("dragleave", () => drop.classList.remove("over"));
-
-  async function read(file) {
-    const most = Math.floor((app.model.limits.body * 3) / 4) - 4096;
-    if (file.size > most) {
-      app.show(null);
-      say(`${file.name} has ${bytesText(file.size)}, expected at most ${bytesText(most)}.`, true);
-      return;
-    }
-    show(file.name, await encoded(file));
-  }
-  function show(name, image) {
-    return app.run({ image, name });
-  }
-  app.on("started", () => say("Reading …"));
-  app.on("ended", (error) => {
-    if (error) say(errorText(error), true);
-    else say(summary(app));
-  });
-  return { node, start: () => show(EXAMPLES[0][0], drawn(EXAMPLES[0][1])) };
 }
 
 function summary({ trace }) {
@@ -83,16 +26,6 @@ function summary({ trace }) {
   const [down, across] = grid;
   const tokens = learned ? `${learned === 1 ? "the class token" : "two learned tokens"} and ` : "";
   return `${image.text}: the model reads ${tokens}${down} × ${across} patches.`;
-}
-
-/** A file in base64. */
-function encoded(file) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });
 }
 
 /** An example as PNG in base64. */

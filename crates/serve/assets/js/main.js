@@ -8,6 +8,7 @@ import { sentenceBar } from "./sentence.js";
 import { promptBar } from "./prompt.js";
 import { readerBar } from "./reader.js";
 import { imageBar } from "./image_bar.js";
+import { soundBar } from "./sound_bar.js";
 import { translateView } from "./views/translate.js";
 import { headsView } from "./views/heads.js";
 import { modelView } from "./views/model.js";
@@ -25,6 +26,7 @@ import { vectorsView } from "./views/vectors.js";
 import { interveneEncoderView } from "./views/intervene_encoder.js";
 import { imageView } from "./views/image.js";
 import { imageHeadsView } from "./views/image_heads.js";
+import { soundView } from "./views/sound.js";
 
 const views = [translateView, headsView, modelView, neuronsView, heatMapView, beamView, interveneView, lessonsView];
 
@@ -53,9 +55,13 @@ function encoderViews({ sites }) {
 /** The views of an image classifier. */
 const imageViews = [imageView, imageHeadsView, heatMapView];
 
+/** The views of a speech recogniser. */
+const soundViews = [soundView, modelView, heatMapView];
+
 /** The views of the model of `app`. */
 function viewsOf(app) {
   if (app.isImage) return imageViews;
+  if (app.isSound) return soundViews;
   if (app.isText) return textViews(app.model);
   return app.isEncoder ? encoderViews(app.model) : views;
 }
@@ -63,6 +69,7 @@ function viewsOf(app) {
 /** The input bar of the model of `app`. */
 function barOf(app) {
   if (app.isImage) return imageBar(app);
+  if (app.isSound) return soundBar(app);
   if (app.isText) return promptBar(app);
   return app.isEncoder ? readerBar(app) : sentenceBar(app);
 }
@@ -70,6 +77,7 @@ function barOf(app) {
 /** What a page in a file knows about its model. */
 function described(model, trace) {
   if (trace.picture) return { ...model, task: "image" };
+  if (trace.mel) return { ...model, task: "speech" };
   if (trace.head) return { ...model, task: "encoder", head: trace.head, mask: null };
   if (!trace.predictions) return model;
   const task = "language-model";

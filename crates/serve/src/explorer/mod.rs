@@ -2,7 +2,8 @@
 //!
 //! 1. `guard.rs` refuses requests of other pages, `routes.rs` maps paths to handlers.
 //! 2. `translation.rs` translates and traces, `inspect.rs` runs the model, on threads of its own, two requests at a time, so that the page stays responsive.
-//! 3. `text.rs` does the same for a language model, `encoder.rs` for an encoder, `image.rs` for an image classifier. `compare.rs` compares words in context with any of
+//! 3. `text.rs` does the same for a language model, `encoder.rs` for an encoder, `image.rs` for an image classifier, `sound.rs` for a speech
+//!    recogniser. `compare.rs` compares words in context with any of
 //!    them.
 //! 4. `call.rs` has the memory, the turn and the deadline of a call.
 
@@ -14,6 +15,7 @@ pub(crate) mod guard;
 mod image;
 mod inspect;
 pub(crate) mod routes;
+mod sound;
 mod text;
 mod translation;
 
@@ -29,6 +31,7 @@ use crate::{Error, Result};
 
 pub use encoder::EncoderExplorer;
 pub use image::ImageExplorer;
+pub use sound::SoundExplorer;
 pub use text::TextExplorer;
 
 /// The port that is tried first.

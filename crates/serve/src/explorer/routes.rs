@@ -25,7 +25,7 @@ use super::call::{Call, Stop, StopOnDrop};
 use super::guard::{guard, with_security_headers};
 use super::image::BODY;
 use super::text::LineCallback;
-use super::{EncoderExplorer, Explorer, ImageExplorer, TextExplorer};
+use super::{EncoderExplorer, Explorer, ImageExplorer, SoundExplorer, TextExplorer};
 use crate::blocking::{blocking, blocking_if_large};
 use crate::front::ErrorResponse;
 use crate::front::body::{self, BodyLimits};
@@ -202,6 +202,17 @@ pub(super) fn image_routes(explorer: Arc<ImageExplorer>, options: ExplorerOption
         .with_state(ExplorerState::new(source, options, BODY))
 }
 
+/// All routes of a speech recogniser.
+pub(super) fn sound_routes(explorer: Arc<SoundExplorer>, options: ExplorerOptions) -> Router {
+    let source: ExplorerSource<SoundExplorer> = Arc::new(move || Ok(explorer.clone()));
+    Router::new()
+        .route("/api/model", get(sound_model))
+        .route("/api/sound", post(sound))
+        .route("/api/sound/attention", post(sound_attention))
+        .fallback(file)
+        .with_state(ExplorerState::new(source, options, BODY))
+}
+
 /// An error as a response.
 pub(super) fn error_response(status: StatusCode, error: &Error) -> Response {
     let body = json!({ "error": error.to_string(), "hint": error.hint() }).to_string();
@@ -344,6 +355,23 @@ async fn image(State(state): State<ExplorerState<ImageExplorer>>, request: Reque
 }
 
 async fn image_attention(State(state): State<ExplorerState<ImageExplorer>>, request: Request) -> Response {
+    answered(state, request, |explorer, request, call| explorer.attention(&request, call)).await
+}
+
+async fn sound_model(State(state): State<ExplorerState<SoundExplorer>>) -> Response {
+    let work = move || Ok(serde_json::to_string(&(state.source)()?.model()).expect("plain values"));
+    json_or_error(blocking(work).await)
+}
+
+/// Sends the trace as a line of JSON, as the calls of other models do.
+async fn sound(State(state): State<ExplorerState<SoundExplorer>>, request: Request) -> Response {
+    let work = |explorer: &SoundExplorer, request, _: LineCallback<'_>, call: &mut Call| {
+        explorer.trace(&request, call)
+    };
+    streamed(state, request, work).await
+}
+
+async fn sound_attention(State(state): State<ExplorerState<SoundExplorer>>, request: Request) -> Response {
     answered(state, request, |explorer, request, call| explorer.attention(&request, call)).await
 }
 

@@ -58,6 +58,19 @@ export function inspectImage(folder, model, image, { options = [], name = "trace
   return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
 }
 
+/** The trace of `polyhead inspect` of a sound. */
+export function inspectSound(folder, model, sound, { options = [], name = "trace.json" } = {}) {
+  const path = join(folder, name);
+  execFileSync(program, ["inspect", "--model", model, "--out", path, ...options, sound], { stdio: "pipe" });
+  return name.endsWith(".json") ? JSON.parse(readFileSync(path, "utf8")) : path;
+}
+
+/** The segments of `polyhead transcribe --words`. */
+export function transcribed(model, sound) {
+  const options = ["transcribe", "--model", model, "--words", "--format", "json", sound];
+  return JSON.parse(execFileSync(program, options, { stdio: "pipe", encoding: "utf8" })).segments;
+}
+
 /** The comparison of `polyhead inspect --compare` of a word in texts. */
 export function compared(folder, model, word, texts, name = "comparison.json") {
   const path = join(folder, name);

@@ -1,5 +1,6 @@
 //! Speech recognisers and image classifiers over HTTP: answers are those of the engine, whatever other clients ask for.
 
+mod explorer;
 mod hostile;
 mod images;
 mod speech;
