@@ -188,9 +188,8 @@ impl FlatAttention {
         let CrossAttention { query, output, shape, dropout } = &self.inner;
         let query = query.forward(pass, x)?;
         let [_, d_keys, d_values] = shape.widths();
-        let columns = |var| {
-            [Columns { var, start: 0, width: d_keys }, Columns { var, start: d_keys, width: d_values }]
-        };
+        let columns =
+            |var| [Columns { var, start: 0, width: d_keys }, Columns { var, start: d_keys, width: d_values }];
         let [key, value] = columns(&keys.joined);
         let options = mask.apply(shape.options(*dropout));
         if sites.iter().any(|site| pass.capture.wants(*site)) {

@@ -208,4 +208,3 @@ pub(crate) fn joined_sources(arguments: Vec<String>, n_sources: usize) -> Vec<St
         && !arguments.iter().any(|argument| argument.contains('\t'));
     if is_one { vec![arguments.join("\t")] } else { arguments }
 }
-

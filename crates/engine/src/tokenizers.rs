@@ -34,7 +34,12 @@ impl Tokenizers {
         let file = |name: &str| folder.join(name);
         let [source_json, target_json] = ["source.json", "target.json"].map(file);
         let found = if file("tokenizer.json").exists() {
-            Self { source: Tokenizer::load(file("tokenizer.json"))?, target: None, copies: false, n_sources: 1 }
+            Self {
+                source: Tokenizer::load(file("tokenizer.json"))?,
+                target: None,
+                copies: false,
+                n_sources: 1,
+            }
         } else if file("source.spm").exists() {
             Self::marian(folder)?
         } else if source_json.exists() && target_json.exists() {
@@ -182,7 +187,8 @@ impl Tokenizers {
         let found = text.split('\t').count();
         if found != self.n_sources {
             let (n, texts) = (self.n_sources, if found == 1 { "text" } else { "texts" });
-            let message = format!("{found} {texts} for a model of {n} sources, expected {n}, separated by tabs");
+            let message =
+                format!("{found} {texts} for a model of {n} sources, expected {n}, separated by tabs");
             return Err(Error::request(message, "leave a text empty where a source is missing"));
         }
         let mut all = Encoding::default();

@@ -69,7 +69,8 @@ impl Ids {
         let sources = match &self.sources {
             None => None,
             Some(sources) => {
-                let each = sources.each.iter().map(|source| source.to_device(device)).collect::<Result<_>>()?;
+                let each =
+                    sources.each.iter().map(|source| source.to_device(device)).collect::<Result<_>>()?;
                 Some(Arc::new(DividedSources { each, order: sources.order.to_device(device)? }))
             }
         };

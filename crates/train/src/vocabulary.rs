@@ -428,7 +428,16 @@ impl<'a> Texts<'a> {
             corpora.iter().rev().flat_map(|run_corpus| std::iter::repeat_n(run_corpus, run_corpus.repeat));
         let (augment, random) = (AugmentConfig::default(), Random::new(0));
         let corpora = repeated.collect();
-        Self { corpora, sides, has_several: false, augment, random, open: None, waiting: Vec::new(), pairs: 0 }
+        Self {
+            corpora,
+            sides,
+            has_several: false,
+            augment,
+            random,
+            open: None,
+            waiting: Vec::new(),
+            pairs: 0,
+        }
     }
 }
 
@@ -446,7 +455,9 @@ impl Iterator for Texts<'_> {
                     let changed = augment(both, self.augment, self.random.stream(self.pairs));
                     let [source, target] = changed.unwrap_or_else(|| both.map(str::to_owned));
                     let texts = |side: &CorpusSide| match side {
-                        CorpusSide::Source if self.has_several => source.split('\t').map(str::to_owned).collect(),
+                        CorpusSide::Source if self.has_several => {
+                            source.split('\t').map(str::to_owned).collect()
+                        }
                         CorpusSide::Source => vec![source.clone()],
                         CorpusSide::Target => vec![target.clone()],
                     };

@@ -33,7 +33,10 @@ impl Engine {
         let n_sources = self.model().n_sources();
         if n_sources > 1 {
             let message = format!("a document for a model of {n_sources} sources, expected lines");
-            return Err(Error::request(message, "pass lines on standard input, with tabs between their texts"));
+            return Err(Error::request(
+                message,
+                "pass lines on standard input, with tabs between their texts",
+            ));
         }
         let layout = Layout::read(format, text)?;
         let texts = layout.texts();

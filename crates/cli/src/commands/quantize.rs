@@ -54,7 +54,8 @@ impl Quantize {
             Languages::of(&folders.from)?.target(language)?;
         }
         let n_sources = read_config(&folders.from)?.0.n_sources();
-        let sample = self.sample.as_ref().map(|path| read_sample(path, self.column, n_sources)).transpose()?;
+        let sample =
+            self.sample.as_ref().map(|path| read_sample(path, self.column, n_sources)).transpose()?;
         let mut model = load_model(&folders.from)?;
         if model.parameters.are_prepared() {
             bail!(Failure {

@@ -114,10 +114,14 @@ fn inspect_shows_the_attention_to_each_source() {
     run(&["--out", "trace.json", "--out", "both.svg", "--out", "both.png", "--out", "page.html"]);
     let trace: Value = serde_json::from_str(&read("trace.json")).unwrap();
     assert_eq!(trace["sides"], serde_json::json!(["source", "source_2", "sources", "target"]));
-    assert_eq!((&trace["source"]["text"], &trace["source_2"]["text"]), (&"das Haus".into(), &"celui qui est vert".into()));
+    assert_eq!(
+        (&trace["source"]["text"], &trace["source_2"]["text"]),
+        (&"das Haus".into(), &"celui qui est vert".into())
+    );
     let n_target = trace["target"]["tokens"].as_array().unwrap().len();
     for (kind, n_keys) in [("cross", 3), ("cross_2", 5), ("sources", 2), ("encoder_2", 5)] {
-        let found = trace["attention"].as_array().unwrap().iter().find(|found| found["kind"] == kind).unwrap();
+        let found =
+            trace["attention"].as_array().unwrap().iter().find(|found| found["kind"] == kind).unwrap();
         let shape = &found["weights"]["shape"];
         let n_queries = if kind == "encoder_2" { 5 } else { n_target };
         assert_eq!(shape, &serde_json::json!([2, n_queries, n_keys]), "{kind}");
@@ -143,7 +147,10 @@ fn what_does_not_work_with_several_sources_is_refused() {
         ("model.sources=5", "sources is 5, expected 1 to 4"),
         ("model.copy=pointer_generator", "copying from 2 sources"),
         ("augment.keep=0.5", "keep or bare for a model of 2 sources"),
-        ("data.train={ tsv = \"train.tsv\", source_column = 2 }", "0 texts in the source of a model with 2 sources"),
+        (
+            "data.train={ tsv = \"train.tsv\", source_column = 2 }",
+            "0 texts in the source of a model with 2 sources",
+        ),
     ] {
         let error = train(folder.path(), &[change, "out=other"]).failed(2);
         assert!(error.contains(reason), "{change}: {error}");
@@ -154,7 +161,10 @@ fn what_does_not_work_with_several_sources_is_refused() {
     train(folder.path(), &["train.max_steps=2", "model.combination=flat"]).ok();
     let refused = |arguments: &[&str], input: &str, reason: &str| {
         let run = polyhead(folder.path(), arguments, input);
-        assert!(run.code > 0 && run.err.contains(reason) && run.err.contains("hint"), "{arguments:?}: {run:?}");
+        assert!(
+            run.code > 0 && run.err.contains(reason) && run.err.contains("hint"),
+            "{arguments:?}: {run:?}"
+        );
     };
     let translate = ["translate", "-m", "run/model"];
     refused(&translate, "das Haus\n", "1 text for a model of 2 sources, expected 2, separated by tabs");
@@ -164,5 +174,9 @@ fn what_does_not_work_with_several_sources_is_refused() {
     refused(&["inspect", "-m", "run/model", "das Haus"], "", "1 text for a model of 2 sources");
     refused(&["explore", "-m", "run/model", "--no-open"], "", "a model of several sources, expected one");
     refused(&["serve", "--model", "m=run/model", "--port", "0"], "", "a model of 2 sources, expected one");
-    refused(&["export", "run/model", "--layout", "marian", "--out", "marian"], "", "2 sources: Marian reads one");
+    refused(
+        &["export", "run/model", "--layout", "marian", "--out", "marian"],
+        "",
+        "2 sources: Marian reads one",
+    );
 }

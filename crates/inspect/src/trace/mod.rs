@@ -183,7 +183,9 @@ impl Trace {
 
     /// Attention rollout; `None` if not all heads were captured, for very long texts, or for several sources.
     pub fn rollout(&self) -> Option<Rollout> {
-        if self.side("source_2").is_some() || self.sides.iter().any(|side| side.tokens.len() > MOST_ROLLED_OUT) {
+        if self.side("source_2").is_some()
+            || self.sides.iter().any(|side| side.tokens.len() > MOST_ROLLED_OUT)
+        {
             return None;
         }
         let n_heads = |site: Site| self.sites.of(site.kind).map_or(0, |group| group.heads.n_heads);

@@ -234,15 +234,25 @@ mod tests {
         encoding.ids = vec![5, 6, 2, 7, 8, 9, 2];
         let side = TraceSide::new("source", "der Hund\tle chien", encoding);
         let [first, second] = &side.divided(&["source", "source_2"], 2)[..] else { panic!("two") };
-        assert_eq!((first.text.as_str(), first.labels()), ("der Hund", ["der", "Hund", "</s>"].map(str::to_owned).into()));
-        assert_eq!((second.text.as_str(), second.word_labels()), ("le chien", ["le", "chien"].map(str::to_owned).into()));
+        assert_eq!(
+            (first.text.as_str(), first.labels()),
+            ("der Hund", ["der", "Hund", "</s>"].map(str::to_owned).into())
+        );
+        assert_eq!(
+            (second.text.as_str(), second.word_labels()),
+            ("le chien", ["le", "chien"].map(str::to_owned).into())
+        );
         assert_eq!((second.ids(), second.tokens[2].span.clone()), (vec![7, 8, 9, 2], 6..8));
         // A missing source has its end token alone.
-        let missing = Encoding { ids: vec![5, 2, 2], pieces: vec![String::new(); 3], offsets: vec![0..3, 3..3, 4..4] };
+        let missing =
+            Encoding { ids: vec![5, 2, 2], pieces: vec![String::new(); 3], offsets: vec![0..3, 3..3, 4..4] };
         let sides = TraceSide::new("source", "der\t", missing).divided(&["source", "source_2"], 2);
         assert_eq!(sides.iter().map(|side| side.tokens.len()).collect::<Vec<_>>(), [2, 1]);
         let names = TraceSide::of_names("sources", &["source", "source_2"]);
-        assert_eq!((names.labels(), names.words.len()), (vec!["source".to_owned(), "source_2".to_owned()], 2));
+        assert_eq!(
+            (names.labels(), names.words.len()),
+            (vec!["source".to_owned(), "source_2".to_owned()], 2)
+        );
     }
 
     #[test]

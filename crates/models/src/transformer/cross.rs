@@ -4,10 +4,10 @@
 //! Multi-Source Transformer Decoder"): flat and hierarchical attention are those of [`polyhead_attention::several_sources`];
 //! parallel attention adds the contexts of the sources; serial attention has a sub-layer for each source, one after the other.
 
+use polyhead_attention::mask::ResolvedMask;
 use polyhead_attention::multi_head::{CrossAttention, HeadShape, KeyValueProjection, Memory};
 use polyhead_attention::several_sources::{ContextAttention, FlatAttention, FlatKeys, SourceOrder};
 use polyhead_attention::{AttentionKind, Builder, Mask, Pass, Site, SiteGroup};
-use polyhead_attention::mask::ResolvedMask;
 use polyhead_tensor::ops::attention::{KeysValues, StepRows};
 use polyhead_tensor::ops::elementwise::add;
 use polyhead_tensor::{Indices, Result, Var};
@@ -138,7 +138,11 @@ impl Cross {
     }
 
     /// Keys and values of decoding steps that all layers share, or nothing.
-    pub(super) fn shared_memory(&self, pass: &Pass<'_>, source: Source<'_>) -> Result<Option<Vec<KeysValues>>> {
+    pub(super) fn shared_memory(
+        &self,
+        pass: &Pass<'_>,
+        source: Source<'_>,
+    ) -> Result<Option<Vec<KeysValues>>> {
         self.shared(pass, source)?.map(|projected| self.memory(&projected)).transpose()
     }
 
@@ -189,14 +193,15 @@ impl CrossLayer {
                 attention
             });
             let each = each.collect();
-            let contexts = options.contexts.map(|_| {
-                ContextAttention::new(&mut builder.at("context_attention"), heads, dropout)
-            });
+            let contexts = options
+                .contexts
+                .map(|_| ContextAttention::new(&mut builder.at("context_attention"), heads, dropout));
             Attention::Each(each, contexts)
         };
         let n_residuals = if options.combination == Combination::Serial { n_sources } else { 1 };
         let residual = |index| {
-            Residual::new(&mut builder.at(numbered("cross_attention_norm", index)), layer).skipped_with(skipped)
+            Residual::new(&mut builder.at(numbered("cross_attention_norm", index)), layer)
+                .skipped_with(skipped)
         };
         Self { attention, key_values, residuals: (0..n_residuals).map(residual).collect() }
     }
@@ -247,10 +252,14 @@ impl CrossLayer {
             Ok(y)
         };
         if cross.combination == Combination::Serial && sites.len() > 1 {
-            let Attention::Each(each, _) = &self.attention else { unreachable!("serial attention is to each source") };
+            let Attention::Each(each, _) = &self.attention else {
+                unreachable!("serial attention is to each source")
+            };
             let mut x = x.clone();
             for ((index, attention), residual) in each.iter().enumerate().zip(&self.residuals) {
-                x = residual.around(pass, &x, |x| noted(attended.to(pass, attention, (x, index), sites[index])?, sites[index]))?;
+                x = residual.around(pass, &x, |x| {
+                    noted(attended.to(pass, attention, (x, index), sites[index])?, sites[index])
+                })?;
             }
             return Ok(x);
         }
@@ -269,7 +278,9 @@ impl CrossLayer {
                 noted(y, sites[0])
             }
             Attention::Each(each, contexts) => {
-                let to = |(index, attention)| noted(attended.to(pass, attention, (x, index), sites[index])?, sites[index]);
+                let to = |(index, attention)| {
+                    noted(attended.to(pass, attention, (x, index), sites[index])?, sites[index])
+                };
                 let found = each.iter().enumerate().map(to).collect::<Result<Vec<Var>>>()?;
                 match contexts.as_ref().zip(cross.contexts) {
                     Some((contexts, kind)) => {

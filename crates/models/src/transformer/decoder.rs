@@ -8,8 +8,8 @@ use polyhead_tensor::repeated::Repeated;
 use polyhead_tensor::{Error, Result, Tensor, Var};
 
 use super::config::PositionConfig;
-use super::input::{Input, InputOptions};
 use super::cross::Source;
+use super::input::{Input, InputOptions};
 use super::stack::{Stack, StackOptions, StackState};
 use crate::ids::Ids;
 

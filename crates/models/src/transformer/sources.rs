@@ -71,7 +71,12 @@ impl Encoders {
                 Some(first) if config.shared_encoder => first.named(kind),
                 _ => {
                     let stack = StackOptions { kind, ..stack.clone() };
-                    EncoderStack::new(&mut builder.at(numbered("encoder", index)), embedding.clone(), input, &stack)?
+                    EncoderStack::new(
+                        &mut builder.at(numbered("encoder", index)),
+                        embedding.clone(),
+                        input,
+                        &stack,
+                    )?
                 }
             };
             each.push(own);
@@ -93,7 +98,10 @@ impl Encoders {
     pub(crate) fn forward(&self, pass: &Pass<'_>, source: &Ids) -> Result<EncodedSources> {
         let pairs = self.each.iter().zip(source.sources());
         let states = pairs.map(|(encoder, ids)| encoder.forward(pass, ids)).collect::<Result<_>>()?;
-        Ok(EncodedSources { states, lengths: source.sources().iter().map(|ids| ids.lengths().clone()).collect() })
+        Ok(EncodedSources {
+            states,
+            lengths: source.sources().iter().map(|ids| ids.lengths().clone()).collect(),
+        })
     }
 }
 

@@ -369,8 +369,7 @@ impl Layer {
             Residual::without_norm(layer)
         };
         let attention_residual = attention_residual.skipped_with(skipped);
-        let cross =
-            cross.as_ref().map(|cross| CrossLayer::new(builder, (cross, heads), (layer, skipped)));
+        let cross = cross.as_ref().map(|cross| CrossLayer::new(builder, (cross, heads), (layer, skipped)));
         let feed_forward = FeedForwardOptions {
             d_model: layer.d_model,
             d_ff: sizes.d_ff,

@@ -79,7 +79,10 @@ impl TransformerConfig {
             return;
         }
         if self.cross_projection == CrossProjection::Shared {
-            problems.push("flat attention to several sources with cross_projection \"shared\", expected \"per_layer\"".into());
+            problems.push(
+                "flat attention to several sources with cross_projection \"shared\", expected \"per_layer\""
+                    .into(),
+            );
         }
         let StackConfig { n_heads, n_key_heads, .. } = self.decoder;
         if let Some(n) = n_key_heads.filter(|n| *n != n_heads) {

@@ -108,7 +108,8 @@ fn forward(model: &Model, pass: &Pass<'_>, rows: &[usize]) -> Var {
     let chosen = |all: [&'static [u32]; 3]| rows.iter().map(|&row| all[row]).collect::<Vec<_>>();
     match model {
         Model::SequenceToSequence(model) => {
-            let [source, target] = [sources(model.n_sources()), TARGETS].map(|all| Ids::padded(&chosen(all), 0));
+            let [source, target] =
+                [sources(model.n_sources()), TARGETS].map(|all| Ids::padded(&chosen(all), 0));
             model.forward(pass, &source, &target).unwrap()
         }
         Model::Encoder(model) => model.classify(pass, &model.ids(&chosen(SOURCES))).unwrap(),

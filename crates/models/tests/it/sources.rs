@@ -44,7 +44,12 @@ fn model(config: &TransformerConfig) -> (SequenceToSequence, Parameters) {
     (model, parameters)
 }
 
-fn forward(model: &SequenceToSequence, parameters: &Parameters, sources: &[&[u32]], target: &[&[u32]]) -> Tensor {
+fn forward(
+    model: &SequenceToSequence,
+    parameters: &Parameters,
+    sources: &[&[u32]],
+    target: &[&[u32]],
+) -> Tensor {
     forward_with(model, parameters, (sources, target), &Capture::off(), None)
 }
 
@@ -84,7 +89,8 @@ fn logits_and_weights_are_those_of_pytorch() {
     for case in golden.cases {
         let config = config(case.combination, 2);
         let (model, parameters) = model(&config);
-        let capture = Capture::on(Filter { layers: Some(vec![1]), stack: Some("decoder"), ..Filter::default() });
+        let capture =
+            Capture::on(Filter { layers: Some(vec![1]), stack: Some("decoder"), ..Filter::default() });
         let found = forward_with(&model, &parameters, (&sources, &targets), &capture, None);
         let width = *found.shape().last().unwrap();
         let longest = found.shape()[1];
@@ -118,7 +124,9 @@ fn logits_and_weights_are_those_of_pytorch() {
 
 #[test]
 fn the_sources_are_read_in_their_order() {
-    for combination in [Combination::Flat, Combination::Hierarchical, Combination::Parallel, Combination::Serial] {
+    for combination in
+        [Combination::Flat, Combination::Hierarchical, Combination::Parallel, Combination::Serial]
+    {
         let (model, parameters) = model(&config(combination, 2));
         let logits = |source: &[u32]| forward(&model, &parameters, &[source], &[&[0, 5, 6]]).data().to_vec();
         let first = logits(&[3, 4, 1, 5, 1]);
@@ -148,9 +156,12 @@ fn heads_to_each_source_can_be_switched_off_by_themselves() {
         assert_eq!(step.data(), &whole.data()[position * 13..][..13]);
     }
     // A second source without keys gives nothing, as if all of its heads were off.
-    let all_off = Intervention::default().head(Site { kind, layer: 0 }, 0, 0.0).head(Site { kind, layer: 0 }, 1, 0.0);
+    let all_off =
+        Intervention::default().head(Site { kind, layer: 0 }, 0, 0.0).head(Site { kind, layer: 0 }, 1, 0.0);
     let one = |intervention| {
-        forward_with(&model, &parameters, (&[&[3, 4, 1]], target), &Capture::off(), intervention).data().to_vec()
+        forward_with(&model, &parameters, (&[&[3, 4, 1]], target), &Capture::off(), intervention)
+            .data()
+            .to_vec()
     };
     assert_eq!(one(None), one(Some(&all_off)));
 }
@@ -173,7 +184,8 @@ fn steps_capture_the_weights_of_whole_sequences_when_rows_are_reordered() {
             forward_with(&model, &parameters, (&[sources[sentence]], &[&[0, token]]), &capture, None);
             for whole in capture.take().weights.iter().filter(|found| !found.site.kind.is_self()) {
                 let step = steps.iter().find(|step| step.site == whole.site).unwrap();
-                let [&[_, heads, _, step_keys], &[_, _, queries, keys]] = [step, whole].map(|found| found.weights.shape())
+                let [&[_, heads, _, step_keys], &[_, _, queries, keys]] =
+                    [step, whole].map(|found| found.weights.shape())
                 else {
                     panic!("four axes")
                 };

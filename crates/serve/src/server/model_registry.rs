@@ -85,7 +85,11 @@ fn check_one_source(engine: &Engine, name: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("{name}: a model of {n_sources} sources, expected one: a request has one text");
-    Err(polyhead_translate::Error::request(message, "polyhead translate reads lines with tabs between their texts").into())
+    Err(polyhead_translate::Error::request(
+        message,
+        "polyhead translate reads lines with tabs between their texts",
+    )
+    .into())
 }
 
 impl Served for LoadedGenerator {

@@ -155,8 +155,8 @@ mod tests {
             path
         };
         let tsv = path("a.tsv", "house\tHaus\tmaison\nyes\t\toui\n");
-        let [de, fr, en] =
-            [("a.de", "Haus\n\n"), ("a.fr", "maison\noui\n"), ("a.en", "house\nyes\n")].map(|(name, text)| path(name, text));
+        let [de, fr, en] = [("a.de", "Haus\n\n"), ("a.fr", "maison\noui\n"), ("a.en", "house\nyes\n")]
+            .map(|(name, text)| path(name, text));
         let columns =
             Corpus::SeveralColumns { path: tsv.clone(), source_columns: vec![1, 2], target_column: 0 };
         let files = Corpus::SeveralFiles { sources: vec![de.clone(), fr], target: en.clone() };

@@ -172,11 +172,13 @@ impl CorpusConfig {
 
     /// Resolves to a corpus whose source consists of `count` texts; `place` names the key in messages.
     pub fn several(&self, count: usize, place: &str) -> Result<Corpus> {
-        let example = "for instance: train = { tsv = \"train.tsv\", source_columns = [1, 2], target_column = 3 }";
+        let example =
+            "for instance: train = { tsv = \"train.tsv\", source_columns = [1, 2], target_column = 3 }";
         let (n_files, n_columns) = (self.sources.len(), self.source_columns.len());
         let found = n_files.max(n_columns);
         if found != count {
-            let message = format!("{found} texts in the source of a model with {count} sources, expected {count}");
+            let message =
+                format!("{found} texts in the source of a model with {count} sources, expected {count}");
             return Err(Error::config(place, message, example));
         }
         let column = |given: &Option<Column>| number(given.as_ref(), place);
@@ -187,7 +189,8 @@ impl CorpusConfig {
             (&[("tsv", path)], None) if n_files == 0 && self.source_column.is_none() => {
                 let source_columns = self.source_columns.iter().map(|&column| Column::Number(column));
                 let source_columns = source_columns.map(|given| column(&Some(given)));
-                let source_columns: Vec<usize> = source_columns.flat_map(Result::transpose).collect::<Result<_>>()?;
+                let source_columns: Vec<usize> =
+                    source_columns.flat_map(Result::transpose).collect::<Result<_>>()?;
                 // By default the first column that is no source.
                 let own = (0..).find(|column| !source_columns.contains(column)).unwrap_or_default();
                 let target_column = column(&self.target_column)?.unwrap_or(own);

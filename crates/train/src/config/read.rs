@@ -8,9 +8,8 @@ use polyhead_text::spelling::nearest;
 use toml::{Table, Value};
 
 use super::{
-    AugmentConfig,
-    ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig, RunConfig, SoundConfig,
-    TokenizerConfig, VocabularySharing, model,
+    AugmentConfig, ClassWeighting, ContrastiveConfig, EmbeddingsConfig, ImagesConfig, MaskingConfig,
+    RunConfig, SoundConfig, TokenizerConfig, VocabularySharing, model,
 };
 use crate::task::Task;
 use crate::{Error, Result};
@@ -292,7 +291,11 @@ fn check_corpora(config: &RunConfig) -> Result<()> {
     let (n_sources, AugmentConfig { keep, bare, drop_source }) = (config.model.n_sources(), config.augment);
     if n_sources > 1 && keep.max(bare) > 0.0 {
         let message = format!("keep or bare for a model of {n_sources} sources, expected drop_source alone");
-        return Err(Error::config("augment", message, "they compare a source with its translation: leave them out"));
+        return Err(Error::config(
+            "augment",
+            message,
+            "they compare a source with its translation: leave them out",
+        ));
     }
     if n_sources < 2 && drop_source > 0.0 {
         let message = "a probability for a model of one source, expected several";

@@ -311,8 +311,8 @@ impl objective::Batch for Batch {
 
     fn with(&self, lists: &[Indices]) -> Self {
         let (all, more) = lists.split_at(5);
-        let [ids, lengths, target_ids, target_lengths, expected] =
-            <[Indices; 5]>::try_from(all.to_vec()).expect("five lists, and more where words are copied or there are several sources");
+        let [ids, lengths, target_ids, target_lengths, expected] = <[Indices; 5]>::try_from(all.to_vec())
+            .expect("five lists, and more where words are copied or there are several sources");
         let source = self.source.with(ids, lengths);
         let source = match more.first() {
             Some(extended) if self.source.is_extended() => source.with_extended(extended.clone()),

@@ -80,7 +80,10 @@ impl StepRows {
     /// If there is no source, or the sources have different numbers of rows.
     pub fn of_several(source_lengths: &[&[u32]], n_slots: usize) -> Self {
         let count = source_lengths[0].len();
-        assert!(source_lengths.iter().all(|lengths| lengths.len() == count), "a length of each source for each row");
+        assert!(
+            source_lengths.iter().all(|lengths| lengths.len() == count),
+            "a length of each source for each row"
+        );
         let lengths = |lengths: &&[u32]| lengths.iter().map(|&length| length as usize).collect();
         let source_lengths: Vec<Vec<usize>> = source_lengths.iter().map(lengths).collect();
         Self {
