@@ -86,8 +86,7 @@ impl StateReader<'_> {
                 let (model, parameters) = (engine.model(), engine.parameters());
                 let device = parameters.device();
                 let start = [engine.generation().start_id];
-                let on_device =
-                    |ids: Ids| ids.to_device(&device).map_err(polyhead_models::Error::from);
+                let on_device = |ids: Ids| ids.to_device(&device).map_err(polyhead_models::Error::from);
                 let (source, target) =
                     (on_device(model.source_ids(&[ids]))?, on_device(model.ids(&[&start]))?);
                 let pass = captured_pass(parameters, &options, KeepActivations::Yes, |pass| {

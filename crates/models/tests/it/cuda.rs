@@ -10,8 +10,8 @@ use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken as _};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
-    AttentionPattern, Combination, CrossProjection, NormOrder, PositionConfig, RotaryPairing, SinusoidalLayout,
-    StackConfig,
+    AttentionPattern, Combination, CrossProjection, NormOrder, PositionConfig, RotaryPairing,
+    SinusoidalLayout, StackConfig,
 };
 use polyhead_models::{Decoding, SequenceToSequence, Shortlist, Shortlisted, SpecialIds};
 use polyhead_random::Random;

@@ -92,7 +92,14 @@ fn a_transformer_has_the_same_gradients_on_a_gpu() {
     let bits = [(Math::F32, 24), (Math::Tf32, 11), (Math::Bf16, 8)];
     for (math, allowed) in bits.map(|(math, bits)| (math, 16.0 / f64::from(1 << bits))) {
         let Some(device) = gpu(math) else { return };
-        for (name, r_drop) in [("post", false), ("pre", false), ("pre", true), ("gelu, learned", false), ("flat", false), ("hierarchical", true)] {
+        for (name, r_drop) in [
+            ("post", false),
+            ("pre", false),
+            ("pre", true),
+            ("gelu, learned", false),
+            ("flat", false),
+            ("hierarchical", true),
+        ] {
             let (expected_loss, expected) = gradients(name, &Device::Cpu, r_drop);
             let (loss, found) = gradients(name, &device, r_drop);
             assert_eq!(found.len(), expected.len());
