@@ -21,9 +21,9 @@ if [ ! -e runs/sources-data/train.tsv ]; then
 fi
 test=runs/sources-data/test.tsv
 
-# The columns of the sources of a model.
+# The columns of a model's sources, once each.
 columns() {
-    case $1 in de) echo 1 ;; fr) echo 2 ;; twice) echo 1,1 ;; *) echo 1,2 ;; esac
+    case $1 in de | twice) echo 1 ;; fr) echo 2 ;; *) echo 1,2 ;; esac
 }
 
 for seed in $seeds; do
@@ -32,11 +32,12 @@ for seed in $seeds; do
         [ -e "$out/model/model.safetensors" ] && continue
         files="tsv = \"$PWD/runs/sources-data/PART.tsv\""
         case $model in
-            de | fr) keys="source_column = $(columns $model), target_column = 3" sources=1 tokens=2048 ;;
-            *) keys="source_columns = [$(columns $model)], target_column = 3" sources=2 tokens=4096 ;;
+            de | fr) keys="source_column = $(columns $model), target_column = 3" sources=1 tokens=1024 ;;
+            *) keys="source_columns = [$([ $model = twice ] && echo 1,1 || echo 1,2)], target_column = 3" sources=2 tokens=2048 ;;
         esac
         combination=$model
-        case $model in flat | hierarchical | parallel | serial) ;; *) combination=hierarchical ;; esac
+        case $model in flat | hierarchical | parallel | serial) ;;
+            *) combination=hierarchical ;; esac
         part() { echo "{ $files, $keys }" | sed "s/PART/$1/"; }
         "$polyhead" train recipes/sources/sources.toml --threads 1 --set "out=\"$PWD/$out\"" --set seed=$seed \
             --set "data.train=$(part train)" --set "data.valid=$(part valid)" --set model.sources=$sources \
@@ -45,11 +46,12 @@ for seed in $seeds; do
 done
 
 for model in $models; do
+    source=$runs/test.$model.tsv
+    cut -f "$(columns "$model")" $test >"$source"
+    if [ "$model" = twice ]; then awk '{ print $0 "\t" $0 }' "$source" >"$source.tmp" && mv "$source.tmp" "$source"; fi
+    cut -f 3 $test >$runs/test.en
     for seed in $seeds; do
-        cut -f "$(columns $model)" $test >$runs/source.tsv
-        if [ "$model" = twice ]; then cut -f 1 $test | awk '{ print $0 "\t" $0 }' >$runs/source.tsv; fi
-        cut -f 3 $test >$runs/reference.en
         echo "$model, seed $seed"
-        "$polyhead" evaluate -m $runs/$model-$seed/model --threads 1 --source $runs/source.tsv --reference $runs/reference.en
+        "$polyhead" evaluate -m "$runs/$model-$seed/model" --threads 1 --source "$source" --reference $runs/test.en
     done
 done

@@ -3,6 +3,7 @@
 use polyhead_attention::{Filter, Intervention};
 use polyhead_engine::encoder::HeadedEncoder;
 use polyhead_engine::{Generator, LongTexts};
+use polyhead_models::Ids;
 use polyhead_text::tokenizer::Encoding;
 use polyhead_translate::Engine;
 
@@ -85,9 +86,9 @@ impl StateReader<'_> {
                 let (model, parameters) = (engine.model(), engine.parameters());
                 let device = parameters.device();
                 let start = [engine.generation().start_id];
-                let on_device =
-                    |ids: &[u32]| model.ids(&[ids]).to_device(&device).map_err(polyhead_models::Error::from);
-                let (source, target) = (on_device(ids)?, on_device(&start)?);
+                let on_device = |ids: Ids| ids.to_device(&device).map_err(polyhead_models::Error::from);
+                let (source, target) =
+                    (on_device(model.source_ids(&[ids]))?, on_device(model.ids(&[&start]))?);
                 let pass = captured_pass(parameters, &options, KeepActivations::Yes, |pass| {
                     Ok(model.forward(pass, &source, &target)?)
                 })?;

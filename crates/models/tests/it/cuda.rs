@@ -10,8 +10,8 @@ use polyhead_models::decode::sample::{SampleOptions, sample};
 use polyhead_models::decode::{DecodeOptions, Hypothesis, Lengths, NextToken as _};
 use polyhead_models::transformer::TransformerConfig;
 use polyhead_models::transformer::config::{
-    AttentionPattern, CrossProjection, NormOrder, PositionConfig, RotaryPairing, SinusoidalLayout,
-    StackConfig,
+    AttentionPattern, Combination, CrossProjection, NormOrder, PositionConfig, RotaryPairing,
+    SinusoidalLayout, StackConfig,
 };
 use polyhead_models::{Decoding, SequenceToSequence, Shortlist, Shortlisted, SpecialIds};
 use polyhead_random::Random;
@@ -35,6 +35,11 @@ fn config() -> TransformerConfig {
     }
 }
 
+/// Several sources, which end wherever a sentence has this id.
+fn several(combination: Combination, sources: usize) -> TransformerConfig {
+    TransformerConfig { sources, combination, end_id: 7, ..config() }
+}
+
 /// A config for each variant of a decoding step.
 fn configs() -> Vec<(&'static str, TransformerConfig)> {
     let grouped =
@@ -56,6 +61,10 @@ fn configs() -> Vec<(&'static str, TransformerConfig)> {
         ("rotary halves", TransformerConfig { position: rotary(RotaryPairing::Halves), ..config() }),
         ("rotary pairs", TransformerConfig { position: rotary(RotaryPairing::Interleaved), ..config() }),
         ("relative", TransformerConfig { position: relative, ..config() }),
+        ("flat", several(Combination::Flat, 2)),
+        ("hierarchical", several(Combination::Hierarchical, 3)),
+        ("parallel", several(Combination::Parallel, 2)),
+        ("serial", several(Combination::Serial, 2)),
         ("window", TransformerConfig { decoder_sight: AttentionPattern::Window { distance: 5 }, ..config() }),
     ]
 }

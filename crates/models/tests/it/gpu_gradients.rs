@@ -6,7 +6,7 @@ use polyhead_attention::{Capture, Pass};
 use polyhead_models::Ids;
 use polyhead_models::SequenceToSequence;
 use polyhead_models::transformer::TransformerConfig;
-use polyhead_models::transformer::config::{Dropout, NormOrder, PositionConfig, StackConfig};
+use polyhead_models::transformer::config::{Combination, Dropout, NormOrder, PositionConfig, StackConfig};
 use polyhead_tensor::ops::cross_entropy::CrossEntropyOptions;
 use polyhead_tensor::ops::linear::Activation;
 use polyhead_tensor::ops::r_drop::RDropOptions;
@@ -38,6 +38,11 @@ fn config(name: &str) -> TransformerConfig {
         "gelu, learned" => {
             TransformerConfig { activation: Activation::Gelu, position: PositionConfig::Learned {}, ..config }
         }
+        // Sources end wherever a sentence has this id.
+        "flat" => TransformerConfig { sources: 2, end_id: 9, ..config },
+        "hierarchical" => {
+            TransformerConfig { sources: 2, end_id: 9, combination: Combination::Hierarchical, ..config }
+        }
         _ => config,
     }
 }
@@ -56,8 +61,9 @@ fn gradients(name: &str, device: &Device, r_drop: bool) -> (f32, Vec<(String, Te
     let target_rows: [&[u32]; 4] = [&[1, 20, 21, 22, 23], &[1, 45, 8], &[1, 20, 21, 22, 23], &[1, 45, 8]];
     let expected_rows: [&[u32]; 4] = [&[20, 21, 22, 23, 2], &[45, 8, 2], &[20, 21, 22, 23, 2], &[45, 8, 2]];
     let pad_id = model.special_ids().pad_id;
-    let [source, target, expected] =
-        [rows, target_rows, expected_rows].map(|rows| Ids::padded(&rows, pad_id).to_device(device).unwrap());
+    let source = model.source_ids(&rows).to_device(device).unwrap();
+    let [target, expected] =
+        [target_rows, expected_rows].map(|rows| Ids::padded(&rows, pad_id).to_device(device).unwrap());
     let options = CrossEntropyOptions { label_smoothing: 0.1, ignored_id: Some(pad_id) };
     let loss = if r_drop {
         let options = RDropOptions { weight: 1.0, cross_entropy: options };
@@ -86,7 +92,14 @@ fn a_transformer_has_the_same_gradients_on_a_gpu() {
     let bits = [(Math::F32, 24), (Math::Tf32, 11), (Math::Bf16, 8)];
     for (math, allowed) in bits.map(|(math, bits)| (math, 16.0 / f64::from(1 << bits))) {
         let Some(device) = gpu(math) else { return };
-        for (name, r_drop) in [("post", false), ("pre", false), ("pre", true), ("gelu, learned", false)] {
+        for (name, r_drop) in [
+            ("post", false),
+            ("pre", false),
+            ("pre", true),
+            ("gelu, learned", false),
+            ("flat", false),
+            ("hierarchical", true),
+        ] {
             let (expected_loss, expected) = gradients(name, &Device::Cpu, r_drop);
             let (loss, found) = gradients(name, &device, r_drop);
             assert_eq!(found.len(), expected.len());
