@@ -52,12 +52,12 @@ impl SoundExplorer {
     }
 
     fn sites(&self) -> Sites {
-        Sites::new(vec![self.engine.model().cross_attention()])
+        Sites::new(vec![self.engine.model().decoder().cross_attention()])
     }
 
     /// The description of the model.
     pub(super) fn model(&self) -> SoundModelAnswer {
-        let group = self.engine.model().cross_attention();
+        let group = self.engine.model().decoder().cross_attention();
         let stack =
             StackAnswer { n_layers: group.n_layers, n_heads: group.heads.n_heads, d_key: group.heads.d_key };
         SoundModelAnswer {
@@ -77,7 +77,7 @@ impl SoundExplorer {
     /// The JSON of a sound's trace: `{"trace", "notes"}`, with the weights of the last layer if there are many.
     pub(super) fn trace(&self, request: &SoundRequest, call: &mut Call) -> Result<String> {
         let (trace, notes) = self.traced(request, call)?;
-        let last = self.engine.model().cross_attention().n_layers.saturating_sub(1);
+        let last = self.engine.model().decoder().cross_attention().n_layers.saturating_sub(1);
         let all: usize = trace
             .selected(&Filter::default())
             .iter()
@@ -135,7 +135,7 @@ impl SoundExplorer {
     /// Memory of a pass over a window that captures all cross-attention, in bytes.
     fn pass_memory(&self) -> usize {
         let SpeechSummary { max_frames, n_mels, d_model, n_heads, max_tokens, .. } = self.summary;
-        let group = self.engine.model().cross_attention();
+        let group = self.engine.model().decoder().cross_attention();
         let window = self.summary.window();
         let weights = group.n_layers * group.heads.n_heads * max_tokens * window * WEIGHT;
         weights + (window * (16 * d_model + n_heads) + 2 * max_frames * n_mels) * size_of::<f32>()
