@@ -21,7 +21,7 @@ pub(super) struct Stem {
 impl Stem {
     pub(super) fn new(builder: &mut Builder<'_>, config: &VisionConfig) -> Self {
         let mut convolution = |(level, [inputs, outputs]): (usize, [usize; 2])| {
-            let mut builder = builder.at(&format!("stem.{level}"));
+            let mut builder = builder.at(format!("stem.{level}"));
             let kernel = Linear::new(&mut builder.at("convolution"), KERNEL * KERNEL * inputs, outputs);
             (kernel, LayerNorm::new(&mut builder.at("norm"), outputs, config.norm_epsilon))
         };
