@@ -22,7 +22,7 @@ pub(super) struct Stem {
 impl Stem {
     pub(super) fn new(builder: &mut Builder<'_>, options: &PatchOptions) -> Self {
         let mut convolution = |(level, [inputs, outputs]): (usize, [usize; 2])| {
-            let mut builder = builder.at(&format!("stem.{level}"));
+            let mut builder = builder.at(format!("stem.{level}"));
             let kernel = Linear::new(&mut builder.at("convolution"), KERNEL * KERNEL * inputs, outputs);
             (kernel, LayerNorm::new(&mut builder.at("norm"), outputs, options.layer.norm_epsilon))
         };
