@@ -1,5 +1,6 @@
-//! Attention over an image, drawn on the image: what the class token, or a word of a caption, attends to stays bright, the rest is dark (as in Dosovitskiy
-//! et al. 2021, figure 6). The weight of a patch is relative to the largest one and interpolated between the centres of patches.
+//! Attention over an image, drawn on the image: what the class token, or a word of a caption, attends to stays bright, the rest is
+//! dark (as in Dosovitskiy et al. 2021, figure 6). The weight of a patch is relative to the largest one and interpolated between the
+//! centres of patches.
 
 use polyhead_engine::image::{Filter, Picture};
 use resvg::tiny_skia::Pixmap;

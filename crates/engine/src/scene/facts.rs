@@ -31,7 +31,8 @@ pub struct SceneFacts {
 /// Facts of captions that are right, and all of them.
 ///
 /// A mention is about the object that it has the most in common with, the shape before the colour. An object is right if its shape
-/// is said; its colour and its size, if they are said of it; a relation, if it is true of the objects it is said of. Objects that are missing and objects too many count as wrong, as do relations: all objects but one need one.
+/// is said; its colour and its size, if they are said of it; a relation, if it is true of the objects it is said of. Objects that
+/// are missing and objects too many count as wrong, as do relations: all objects but one need one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FactCounts {
     /// Objects.

@@ -221,7 +221,7 @@ impl CorpusConfig {
         if self.images.is_some() || self.labels.is_some() || self.cifar.is_some() {
             return Err(Error::config(
                 place,
-                "images, expected text: only task = \"classify-images\" reads images",
+                "images, expected text: only task = \"classify-images\" reads folders and files of images",
                 "set the task, or model_type = \"vit\" under [model]",
             ));
         }
