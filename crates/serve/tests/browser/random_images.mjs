@@ -26,7 +26,6 @@ export function randomImageModel(folder) {
     id2label: Object.fromEntries(LABELS.map((label, id) => [id, label])),
   };
   const preprocessor = {
-    image_processor_type: "ViTImageProcessor",
     size: { height: SIDE, width: SIDE },
     resample: 2,
     image_mean: [0.5, 0.5, 0.5],

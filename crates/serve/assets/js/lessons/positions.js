@@ -45,10 +45,8 @@ function build() {
     );
     mark.style.top = `${(100 * (position.value + 0.5)) / LENGTH}%`;
     const own = rows[position.value];
-    row.textContent = `position ${position.value}: [${own
-      .slice(0, 6)
-      .map((x) => fixed(x, 3))
-      .join(", ")}, …]`;
+    const first = own.slice(0, 6).map((x) => fixed(x, 3));
+    row.textContent = `position ${position.value}: [${first.join(", ")}, …]`;
     replace(
       curve,
       similarity(

@@ -33,6 +33,7 @@ function build() {
   const plain = element("p", { id: "scaled-without" });
   function draw() {
     const { scores, scaled, weights, without } = scaledScores([first.value, second.value], size.value);
+    const mixed = mix(weights, VALUES).map((x) => fixed(x)).join(", ");
     replace(
       steps,
       numberTable({
@@ -52,12 +53,7 @@ function build() {
       element(
         "span",
         { class: "number" },
-        `${fixed(weights[0])} · [${VALUES[0].join(", ")}] + ${fixed(weights[1])} · [${VALUES[1].join(", ")}] = [${mix(
-          weights,
-          VALUES,
-        )
-          .map((x) => fixed(x))
-          .join(", ")}]`,
+        `${fixed(weights[0])} · [${VALUES[0].join(", ")}] + ${fixed(weights[1])} · [${VALUES[1].join(", ")}] = [${mixed}]`,
       ),
     );
     const most = Math.max(...without);
