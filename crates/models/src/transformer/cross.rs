@@ -293,16 +293,13 @@ impl CrossLayer {
                     noted(attended.to(pass, attention, (x, index), sites[index])?, sites[index])
                 };
                 let found = each.iter().enumerate().map(to).collect::<Result<Vec<Var>>>()?;
-                match contexts.as_ref().zip(cross.contexts) {
-                    Some((contexts, kind)) => {
-                        let n_rows = attended.n_rows(x);
-                        let site = Site { kind, layer };
-                        noted(contexts.forward(pass, x, (&found, n_rows), site)?, site)
-                    }
-                    None => {
-                        let (first, others) = found.split_first().expect("a source");
-                        others.iter().try_fold(first.clone(), |sum, other| add(pass.tape, &sum, other))
-                    }
+                if let Some((contexts, kind)) = contexts.as_ref().zip(cross.contexts) {
+                    let n_rows = attended.n_rows(x);
+                    let site = Site { kind, layer };
+                    noted(contexts.forward(pass, x, (&found, n_rows), site)?, site)
+                } else {
+                    let (first, others) = found.split_first().expect("a source");
+                    others.iter().try_fold(first.clone(), |sum, other| add(pass.tape, &sum, other))
                 }
             }
         })
