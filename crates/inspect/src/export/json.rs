@@ -28,6 +28,7 @@
 //! | `given` | true if the translation was given, false if it was searched for |
 //! | `log_probability`, `score` | the sum over the target's tokens; the sum divided by the length penalty |
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
+//! | `grid` | of an image: rows and columns of its patches; of a captioner `text` is the caption, and `target` its tokens |
 //! | `answer`, `probabilities` | of a pointer network: indices of points, and the probability of each step, the end included |
 //! | `beam` | null, or `beam_size` and `nodes`: `parent` (an index into the list, or null), `step`, `id`, `piece`, `log_probability`, `sum`, `fate` (`kept`, `finished`, `pruned`), `best` (true on the path of the translation) |
 //! | `generated` | of a language model: number of tokens at the end of `text` that the model generated |
