@@ -28,6 +28,7 @@
 //! | `given` | true if the translation was given, false if it was searched for |
 //! | `log_probability`, `score` | the sum over the target's tokens; the sum divided by the length penalty |
 //! | `steps` | for each target token `log_probability` and `alternatives`: `id`, `piece`, `log_probability`, best first |
+//! | `grid` | of an image: rows and columns of its patches; of a captioner `text` is the caption, and `target` its tokens |
 //! | `answer`, `probabilities` | of a pointer network: indices of points, and the probability of each step, the end included |
 //! | `grid`, `learned_tokens`, `picture` | of an image classifier: rows and columns of patches; tokens before them; the image as the model sees it, a PNG file in base64 |
 //! | `seconds`, `step`, `said`, `mel` | of a speech recogniser: seconds of sound that were read, and of a column of the weights; `word`, `start` and `end` of each word; a matrix of columns × bands, the mean of the log-mel frames |

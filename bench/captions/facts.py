@@ -1,7 +1,7 @@
 """Counts the facts that captions have right, from the pictures' facts alone, with code that shares nothing with Polyhead's.
 
-    polyhead caption -m ../../runs/scenes/model --format jsonl ../../data/scenes/test > captions.jsonl
-    python scenes_check.py ../../data/scenes/test.jsonl captions.jsonl
+    polyhead caption -m runs/scenes/model --format jsonl data/scenes/test > captions.jsonl
+    python facts.py data/scenes/test.jsonl captions.jsonl
 """
 
 import itertools
