@@ -132,7 +132,9 @@ impl Selection {
             return Ok((maps, columns));
         }
         let named = |maps: &mut Vec<HeatMap>, kind: AttentionKind| {
-            maps.iter_mut().for_each(|map| map.title = format!("{}: {}", kind.keys, map.title));
+            for map in maps {
+                map.title = format!("{}: {}", kind.keys, map.title);
+            }
         };
         named(&mut maps, first.kind);
         for group in others {
