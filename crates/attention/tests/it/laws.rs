@@ -162,7 +162,7 @@ fn steps_of_cross_attention_equal_the_full_pass_bit_for_bit() {
                 .iter()
                 .flat_map(|&slot| part(&x, slot, position, position + 1).data().to_vec())
                 .collect();
-            let memory = Memory { key_values: &key_values, rows: &rows };
+            let memory = Memory { key_values: &key_values, rows: &rows, source: 0 };
             let y = layer
                 .step(pass, &Var::constant(Tensor::new(&[3, SHAPE.d_model], token)), &memory, site)
                 .unwrap();

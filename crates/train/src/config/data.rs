@@ -190,9 +190,9 @@ impl CorpusConfig {
                 let source_columns = self.source_columns.iter().map(|&column| Column::Number(column));
                 let source_columns = source_columns.map(|given| column(&Some(given)));
                 let source_columns: Vec<usize> =
-                    source_columns.flat_map(Result::transpose).collect::<Result<_>>()?;
+                    source_columns.filter_map(Result::transpose).collect::<Result<_>>()?;
                 // By default the first column that is no source.
-                let own = (0..).find(|column| !source_columns.contains(column)).unwrap_or_default();
+                let own = (0..=n_columns).find(|column| !source_columns.contains(column)).unwrap_or_default();
                 let target_column = column(&self.target_column)?.unwrap_or(own);
                 Ok(Corpus::SeveralColumns { path: path.clone(), source_columns, target_column })
             }
