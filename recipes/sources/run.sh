@@ -3,13 +3,14 @@
 #
 #   recipes/sources/run.sh DATA [SEEDS]      # in the root of the repository; DATA as ../shared/data, SEEDS as "1 2 3"
 #
-# Every model takes the same number of steps with about the same sentences. `twice` is a control: the model of two sources, with as
-# many parameters, reading the German sentence twice.
+# Every model takes the same number of steps with about the same sentences. `flat` reads both languages with one encoder, so that it has
+# hardly more parameters than a model of one source; `hierarchical` has an encoder for each. `twice` is a control: the model of
+# `flat`, reading the French sentence twice.
 set -eu
 data=$1
 seeds=${2:-1 2 3}
 polyhead=${POLYHEAD:-target/release/polyhead}
-models=${MODELS:-de fr twice flat hierarchical}
+models=${MODELS:-de fr flat hierarchical twice}
 runs=runs/sources
 if [ ! -e runs/sources-data/train.tsv ]; then
     tatoeba=$data/tatoeba
@@ -23,7 +24,7 @@ test=runs/sources-data/test.tsv
 
 # The columns of a model's sources, once each.
 columns() {
-    case $1 in de | twice) echo 1 ;; fr) echo 2 ;; *) echo 1,2 ;; esac
+    case $1 in de) echo 1 ;; fr | twice) echo 2 ;; *) echo 1,2 ;; esac
 }
 
 for seed in $seeds; do
@@ -32,16 +33,16 @@ for seed in $seeds; do
         [ -e "$out/model/model.safetensors" ] && continue
         files="tsv = \"$PWD/runs/sources-data/PART.tsv\""
         case $model in
-            de | fr) keys="source_column = $(columns $model), target_column = 3" sources=1 tokens=1024 ;;
-            *) keys="source_columns = [$([ $model = twice ] && echo 1,1 || echo 1,2)], target_column = 3" sources=2 tokens=2048 ;;
+            de | fr) keys="source_column = $(columns "$model"), target_column = 3" sources=1 tokens=1024 ;;
+            twice) keys="source_columns = [2, 2], target_column = 3" sources=2 tokens=2048 ;;
+            *) keys="source_columns = [1, 2], target_column = 3" sources=2 tokens=2048 ;;
         esac
-        combination=$model
-        case $model in flat | hierarchical | parallel | serial) ;;
-            *) combination=hierarchical ;; esac
+        combination=hierarchical shared=false
+        case $model in flat | twice) combination=flat shared=true ;; esac
         part() { echo "{ $files, $keys }" | sed "s/PART/$1/"; }
         "$polyhead" train recipes/sources/sources.toml --threads 1 --set "out=\"$PWD/$out\"" --set seed=$seed \
             --set "data.train=$(part train)" --set "data.valid=$(part valid)" --set model.sources=$sources \
-            --set "model.combination=\"$combination\"" --set train.max_tokens=$tokens
+            --set "model.combination=\"$combination\"" --set model.shared_encoder=$shared --set train.max_tokens=$tokens
     done
 done
 
@@ -52,6 +53,6 @@ for model in $models; do
     cut -f 3 $test >$runs/test.en
     for seed in $seeds; do
         echo "$model, seed $seed"
-        "$polyhead" evaluate -m "$runs/$model-$seed/model" --threads 1 --source "$source" --reference $runs/test.en
+        "$polyhead" evaluate -m "$runs/$model-$seed/model" --threads 1 --raw --source "$source" --reference $runs/test.en
     done
 done

@@ -132,7 +132,7 @@ impl Selection {
             return Ok((maps, columns));
         }
         let named = |maps: &mut Vec<HeatMap>, kind: AttentionKind| {
-            for map in &mut *maps {
+            for map in maps {
                 map.title = format!("{}: {}", kind.keys, map.title);
             }
         };

@@ -258,7 +258,7 @@ impl Default for Dropout {
 /// The config of an encoder-decoder Transformer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(clippy::struct_excessive_bools, reason = "keys of a recipe, each on or off")]
+#[expect(clippy::struct_excessive_bools, reason = "keys of a recipe, each with its own default")]
 pub struct TransformerConfig {
     /// Size of the source vocabulary.
     pub source_vocab_size: usize,

@@ -36,9 +36,6 @@ impl CrossOptions {
     }
 }
 
-/// States of one source (rows × length × d_model) and the number of tokens of each row.
-pub(crate) type EncodedRows<'a> = (&'a Var, &'a Indices);
-
 /// The sources of cross-attention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
@@ -48,14 +45,6 @@ pub(crate) struct Source<'a> {
     pub(crate) lengths: &'a [Indices],
     /// The order of the tokens of several sources.
     pub(crate) order: Option<&'a SourceOrder>,
-}
-
-impl<'a> Source<'a> {
-    /// One source.
-    pub(crate) fn one((states, lengths): EncodedRows<'a>) -> Self {
-        let (states, lengths) = (std::slice::from_ref(states), std::slice::from_ref(lengths));
-        Self { states, lengths, order: None }
-    }
 }
 
 /// The cross-attentions of a stack.
@@ -258,24 +247,8 @@ impl CrossLayer {
         (cross, layer): (&Cross, usize),
     ) -> Result<Var> {
         let sites = cross.sites_of(layer);
-        let noted = |y: Var, site: Site| {
-            pass.capture.activation(|| site.to_string(), &y);
-            Ok(y)
-        };
-        if cross.combination == Combination::Serial && sites.len() > 1 {
-            let Attention::Each(each, _) = &self.attention else {
-                unreachable!("serial attention is to each source")
-            };
-            let mut x = x.clone();
-            for ((index, attention), residual) in each.iter().enumerate().zip(&self.residuals) {
-                x = residual.around(pass, &x, |x| {
-                    noted(attended.to(pass, attention, (x, index), sites[index])?, sites[index])
-                })?;
-            }
-            return Ok(x);
-        }
-        self.residuals[0].around(pass, x, |x| match &self.attention {
-            Attention::Flat(attention) => {
+        match &self.attention {
+            Attention::Flat(attention) => self.residuals[0].around(pass, x, |x| {
                 let y = match attended {
                     Attended::Whole(ProjectedSources::Flat(keys), masks, Some(order)) => {
                         attention.forward(pass, x, (keys, order, &masks[0]), &sites)?
@@ -286,24 +259,36 @@ impl CrossLayer {
                     }
                     Attended::Whole(..) => unreachable!("sources are projected by their layer"),
                 };
-                noted(y, sites[0])
+                Ok(noted(pass, y, sites[0]))
+            }),
+            // Serial attention: a sub-layer for each source.
+            Attention::Each(each, _) if self.residuals.len() > 1 => {
+                let mut x = x.clone();
+                for ((index, attention), residual) in each.iter().enumerate().zip(&self.residuals) {
+                    let to = |x: &Var| attended.to(pass, attention, (x, index), sites[index]);
+                    x = residual.around(pass, &x, to)?;
+                }
+                Ok(x)
             }
-            Attention::Each(each, contexts) => {
-                let to = |(index, attention)| {
-                    noted(attended.to(pass, attention, (x, index), sites[index])?, sites[index])
-                };
+            Attention::Each(each, contexts) => self.residuals[0].around(pass, x, |x| {
+                let to = |(index, attention)| attended.to(pass, attention, (x, index), sites[index]);
                 let found = each.iter().enumerate().map(to).collect::<Result<Vec<Var>>>()?;
                 if let Some((contexts, kind)) = contexts.as_ref().zip(cross.contexts) {
-                    let n_rows = attended.n_rows(x);
                     let site = Site { kind, layer };
-                    noted(contexts.forward(pass, x, (&found, n_rows), site)?, site)
-                } else {
-                    let (first, others) = found.split_first().expect("a source");
-                    others.iter().try_fold(first.clone(), |sum, other| add(pass.tape, &sum, other))
+                    let y = contexts.forward(pass, x, (&found, attended.n_rows(x)), site)?;
+                    return Ok(noted(pass, y, site));
                 }
-            }
-        })
+                let (first, others) = found.split_first().expect("a source");
+                others.iter().try_fold(first.clone(), |sum, other| add(pass.tape, &sum, other))
+            }),
+        }
     }
+}
+
+/// Captures the output of an attention, if outputs are captured.
+fn noted(pass: &Pass<'_>, y: Var, site: Site) -> Var {
+    pass.capture.activation(|| site.to_string(), &y);
+    y
 }
 
 impl Attended<'_> {
@@ -315,17 +300,18 @@ impl Attended<'_> {
         (x, index): (&Var, usize),
         site: Site,
     ) -> Result<Var> {
-        match self {
+        let y = match self {
             Self::Whole(ProjectedSources::Each(each), masks, _) => {
-                attention.forward(pass, x, &each[index], &masks[index], site)
+                attention.forward(pass, x, &each[index], &masks[index], site)?
             }
             Self::Step(memory, rows) => {
                 // Of several sources, the lengths of all together come first.
                 let source = if memory.len() > 1 { 1 + index } else { 0 };
-                attention.step(pass, x, &Memory { key_values: &memory[index], rows, source }, site)
+                attention.step(pass, x, &Memory { key_values: &memory[index], rows, source }, site)?
             }
             Self::Whole(..) => unreachable!("sources are projected by their layer"),
-        }
+        };
+        Ok(noted(pass, y, site))
     }
 
     /// Rows that are not there for the size of a recorded step.

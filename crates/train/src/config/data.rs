@@ -195,8 +195,7 @@ impl CorpusConfig {
                 let source_columns: Vec<usize> =
                     source_columns.filter_map(Result::transpose).collect::<Result<_>>()?;
                 // By default the first column that is no source.
-                let mut columns = 0..=source_columns.len();
-                let own = columns.find(|column| !source_columns.contains(column)).unwrap_or_default();
+                let own = (0..=n_columns).find(|column| !source_columns.contains(column)).unwrap_or_default();
                 let target_column = column(&self.target_column)?.unwrap_or(own);
                 Ok(Corpus::SeveralColumns { path: path.clone(), source_columns, target_column })
             }
