@@ -36,6 +36,9 @@ impl CrossOptions {
     }
 }
 
+/// States of one source (rows × length × d_model) and the number of tokens of each row.
+pub(crate) type EncodedRows<'a> = (&'a Var, &'a Indices);
+
 /// The sources of cross-attention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
@@ -45,6 +48,14 @@ pub(crate) struct Source<'a> {
     pub(crate) lengths: &'a [Indices],
     /// The order of the tokens of several sources.
     pub(crate) order: Option<&'a SourceOrder>,
+}
+
+impl<'a> Source<'a> {
+    /// One source.
+    pub(crate) fn one((states, lengths): EncodedRows<'a>) -> Self {
+        let (states, lengths) = (std::slice::from_ref(states), std::slice::from_ref(lengths));
+        Self { states, lengths, order: None }
+    }
 }
 
 /// The cross-attentions of a stack.
