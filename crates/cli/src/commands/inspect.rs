@@ -54,7 +54,7 @@ Examples:
   polyhead inspect -m deit-tiny --image cat.jpg --heads all --out cat.svg
   polyhead inspect -m runs/pointer/sort/model '{\"numbers\": [42, 7, 99]}'
   polyhead inspect -m whisper-tiny --out heard.svg talk.wav
-  polyhead inspect -m runs/sources/model --out both.svg 'Das Haus.' 'La maison.'
+  polyhead inspect -m runs/sources/model --out a.svg 'Das Haus.' 'La maison.'
   polyhead inspect -m gpt2 --generate 5 --lens 'The cat sat on the'
   polyhead inspect -m gpt2 --contributions=last:Ġmat 'The cat sat on the'
 
