@@ -173,7 +173,11 @@ fn what_does_not_work_with_several_sources_is_refused() {
     refused(&[&translate[..], &["--file", "a.txt"]].concat(), "", "a document for a model of 2 sources");
     refused(&["inspect", "-m", "run/model", "das Haus"], "", "1 text for a model of 2 sources");
     refused(&["explore", "-m", "run/model", "--no-open"], "", "a model of several sources, expected one");
-    refused(&["serve", "--model", "m=run/model", "--port", "0"], "", "a model of 2 sources, expected one");
+    refused(
+        &["serve", "--model", "m=run/model", "--listen", "127.0.0.1:0"],
+        "",
+        "a model of 2 sources, expected one",
+    );
     refused(
         &["export", "run/model", "--layout", "marian", "--out", "marian"],
         "",
