@@ -70,8 +70,9 @@ impl Explore {
                 report_loaded(&folder, &classifier.parameters().device(), "f32", start);
                 ImageExplorer::new(Arc::new(classifier), model_name(&folder)).listen(port)?
             }
-            View::Caption => {
-                let message = format!("{}: a captioner, which the explorer does not show", folder.display());
+            view @ View::Caption => {
+                const EXPECTED: &str = "a model of text, an image classifier or a speech recogniser";
+                let message = format!("{}: {}, expected {EXPECTED}", folder.display(), view.name());
                 let hint = "polyhead inspect --image FILE --out FILE.svg shows its attention".into();
                 return Err(Misuse { message, hint }.into());
             }

@@ -109,7 +109,7 @@ fn images_captions_and_settings_that_do_not_fit_are_refused() {
             config.data.train =
                 vec![CorpusConfig { tsv: Some(folder.path().join("bad.tsv")), ..CorpusConfig::default() }];
             config.images.max_megapixels = 0.1;
-            config.data.max_length = 4;
+            config.data.max_length = 8;
         });
         assert!(error.contains(expected) && error.contains("bad.tsv"), "{line}: {error}");
     }
