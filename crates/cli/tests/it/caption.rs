@@ -176,7 +176,7 @@ fn images_and_commands_that_do_not_fit_a_captioner_are_refused_with_a_hint() {
         ("data.train={images='scenes/train'}", "images, expected text"),
         ("data.valid={tsv='scenes/valid.tsv'}", "\"facts\", but nothing is known of"),
         ("data.valid={tsv='scenes/valid.tsv', facts='scenes/valid.tsv'}", "valid.tsv:1: "),
-        ("task=transcribe", "task"),
+        ("task=transcribe", "model.patch_size: unknown key"),
         ("images.names=['a']", "images.names: a setting of other tasks"),
     ] {
         let found = run(&["train", "scenes.toml", "--set", "out=other", "--set", set]);
