@@ -11,8 +11,8 @@
 pub mod averaging;
 pub mod caption;
 pub mod checkpoint;
-pub mod convolution;
-mod copying;
+mod convolution;
+pub mod copying;
 pub mod decode;
 pub mod encoder;
 pub mod error;
