@@ -188,6 +188,13 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The error of a file in a request that is no readable sound or image.
+    pub(crate) fn unreadable(error: &polyhead_engine::Error) -> Self {
+        Self::Refused(ErrorResponse::new(StatusCode::BAD_REQUEST, error.to_string(), error.hint()))
+    }
+}
+
 impl From<OutOfMemory> for Error {
     fn from(found: OutOfMemory) -> Self {
         Self::Refused(found.into())

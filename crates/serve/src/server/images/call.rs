@@ -9,7 +9,7 @@ use polyhead_engine::classify::Class;
 use polyhead_engine::image::{ImageLimits, ImageSummary, decode};
 use tokio::sync::oneshot;
 
-use super::{LoadedImages, QueuedImage, unreadable};
+use super::{LoadedImages, QueuedImage};
 use crate::Error;
 use crate::blocking::blocking;
 use crate::front::budget::MemoryReservation;
@@ -51,8 +51,8 @@ impl ImageCall {
 
     async fn answer(self, state: &ServerState, memory: &mut MemoryReservation) -> Result<Vec<Class>, Error> {
         let limits = ImageLimits { max_megapixels: state.limits.megapixels };
-        let size =
-            decode::measure(&self.file, Path::new("image"), limits).map_err(|error| unreadable(&error))?;
+        let size = decode::measure(&self.file, Path::new("image"), limits)
+            .map_err(|error| Error::unreadable(&error))?;
         let pixels = size[0] * size[1];
         let scheduler = state.scheduler.clone();
         let summary = scheduler.image_summary(self.model.as_deref())?;

@@ -12,7 +12,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::http::StatusCode;
 use polyhead_attention::Watch;
 use polyhead_engine::classify::Class;
 use polyhead_engine::image::{ImageLimits, ImageOptions, ImageSummary, decode};
@@ -20,7 +19,6 @@ use polyhead_engine::{ImageClassifier, LoadOptions};
 use tokio::sync::oneshot;
 
 use super::media_counters::MediaCounters;
-use crate::front::ErrorResponse;
 use crate::{Error, Result};
 
 pub(crate) use call::ImageCall;
@@ -89,7 +87,7 @@ impl QueuedImage {
     fn prepared(&self) -> Result<Vec<f32>> {
         let read = || {
             let picture = decode::decode(&self.file, Path::new("image"), self.limits)
-                .map_err(|error| unreadable(&error))?;
+                .map_err(|error| Error::unreadable(&error))?;
             Ok(self.loaded.classifier.prepared(&picture))
         };
         catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
@@ -131,9 +129,4 @@ impl QueuedImage {
             Err(_) => images.into_iter().for_each(|image| Self::run(vec![image], between, counters)),
         }
     }
-}
-
-/// The error of a file that is no readable image.
-fn unreadable(error: &polyhead_engine::Error) -> Error {
-    Error::Refused(ErrorResponse::new(StatusCode::BAD_REQUEST, error.to_string(), error.hint()))
 }

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use polyhead_engine::speech::{SpeechSummary, TranscribeOptions, Transcript, wav};
 use tokio::sync::mpsc;
 
-use super::{LoadedSpeech, QueuedSound, SoundState, request_number, unreadable};
+use super::{LoadedSpeech, QueuedSound, SoundState, request_number};
 use crate::Error;
 use crate::blocking::blocking;
 use crate::front::budget::MemoryReservation;
@@ -49,7 +49,7 @@ impl SpeechCall {
 
     async fn answer(self, state: &ServerState, memory: &mut MemoryReservation) -> Result<Transcript, Error> {
         let most = state.limits.sound_seconds;
-        let size = wav::measure(&self.file, "file").map_err(|error| unreadable(&error))?;
+        let size = wav::measure(&self.file, "file").map_err(|error| Error::unreadable(&error))?;
         if size.seconds > most {
             let found = format!("{:.0} s of sound", size.seconds);
             return Err(Error::TooLarge { found, limit: format!("{most:.0} s") });

@@ -15,14 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Bytes;
-use axum::http::StatusCode;
 use polyhead_attention::Watch;
 use polyhead_engine::speech::{SpeechSummary, TranscribeOptions, Transcript, Transcription, wav};
 use polyhead_engine::{LoadOptions, SpeechEngine};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::media_counters::MediaCounters;
-use crate::front::ErrorResponse;
 use crate::{Error, Result};
 
 pub(crate) use call::SpeechCall;
@@ -133,7 +131,8 @@ fn step(
 ) -> Result<SoundState> {
     match state {
         SoundState::File(bytes) => {
-            let sound = wav::decode(&bytes, "file", most_seconds).map_err(|error| unreadable(&error))?;
+            let sound =
+                wav::decode(&bytes, "file", most_seconds).map_err(|error| Error::unreadable(&error))?;
             drop(bytes);
             Ok(SoundState::Reading(Box::new(engine.begin(sound, options)?)))
         }
@@ -146,9 +145,4 @@ fn step(
         }
         done @ SoundState::Done(_) => Ok(done),
     }
-}
-
-/// The error of a file that is no readable sound.
-pub(crate) fn unreadable(error: &polyhead_engine::Error) -> Error {
-    Error::Refused(ErrorResponse::new(StatusCode::BAD_REQUEST, error.to_string(), error.hint()))
 }
